@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.worktrees.refs import (
     RefMoved,
     list_refs,
     require_unused_run,
     update_ref,
 )
-from autoexp_tui.worktrees.tree_repository import GitFailed, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
 from tests.worktrees.conftest import call_git
 
 REF = "refs/tree/r1/n3"

@@ -16,18 +16,15 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
     "integer": lambda value: _is_number(value) and cast(float, value) % 1 == 0,
     "number": lambda value: _is_number(value),
 }
-_BOUNDS: Final[Mapping[str, tuple[type, Callable[[Any, Any], bool], str]]] = {
-    "minimum": (float, lambda value, bound: value >= bound, "is less than"),
-    "maximum": (float, lambda value, bound: value <= bound, "is more than"),
-    "minLength": (str, lambda value, bound: len(value) >= bound, "is shorter than"),
-    "maxLength": (str, lambda value, bound: len(value) <= bound, "is longer than"),
-    "minItems": (
-        list,
-        lambda value, bound: len(value) >= bound,
-        "has fewer items than",
-    ),
-    "maxItems": (list, lambda value, bound: len(value) <= bound, "has more items than"),
+_BOUNDS: Final[Mapping[str, tuple[str, int, str]]] = {
+    "minimum": ("number", 1, "is less than"),
+    "maximum": ("number", -1, "is more than"),
+    "minLength": ("string", 1, "is shorter than"),
+    "maxLength": ("string", -1, "is longer than"),
+    "minItems": ("array", 1, "has fewer items than"),
+    "maxItems": ("array", -1, "has more items than"),
 }
+"""The type that each is about, and the sign of what is too much."""
 _BELOW: Final = ("properties", "$defs")
 """Keywords whose values are named schemas."""
 _ASIDE: Final = frozenset({"title", "description", "default", "examples", "$schema"})
@@ -73,59 +70,54 @@ def _list_types(schema: Mapping[str, Any]) -> Sequence[str]:
 
 def find_mistake(value: object, schema: Mapping[str, Any]) -> str:
     """What is wrong first, as `path: reason`; empty: nothing is."""
-    return next(_Check(schema).find(value, schema, "$"), "")
+    return next(_find_mistakes(value, schema, "$", schema.get("$defs", {})), "")
 
 
-class _Check:
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self.definitions: Mapping[str, Any] = root.get("$defs", {})
-
-    def find(self, value: object, schema: Any, place: str) -> Iterator[str]:
-        """All that is wrong with `value`, at `place` of the answer."""
-        if schema is False:
-            yield f"{place}: is no key here"
-        if isinstance(schema, bool):
-            return
-        if name := str(schema.get("$ref", "")):
-            named = self.definitions[name.removeprefix("#/$defs/")]
-            yield from self.find(value, named, place)
-        types = _list_types(schema)
-        if types and not any(_TYPES[name](value) for name in types):
-            yield f"{place}: is {value!r:.60}, not of type {' or '.join(types)}"
-            return
-        if "enum" in schema and value not in schema["enum"]:
-            yield f"{place}: is {value!r:.60}, not one of {schema['enum']}"
-        if "const" in schema and value != schema["const"]:
-            yield f"{place}: is {value!r:.60}, not {schema['const']!r}"
-        yield from self._find_out_of_bounds(value, schema, place)
-        yield from self._find_within(value, schema, place)
-        choices = schema.get("anyOf", ())
-        found = [next(self.find(value, one, place), "") for one in choices]
-        if found and all(found):
-            yield found[0] if len(found) == 1 else f"{place}: fits none of its forms"
-
-    def _find_out_of_bounds(
-        self, value: object, schema: Mapping[str, Any], place: str
-    ) -> Iterator[str]:
-        for key in _BOUNDS.keys() & schema.keys():
-            kind, is_within, what = _BOUNDS[key]
-            fits = _is_number(value) if kind is float else isinstance(value, kind)
-            if fits and not is_within(value, schema[key]):
+def _find_mistakes(
+    value: Any, schema: Any, place: str, named: Mapping[str, Any]
+) -> Iterator[str]:
+    """All that is wrong with `value`, at `place` of the answer."""
+    if schema is False:
+        yield f"{place}: is no key here"
+    if isinstance(schema, bool):
+        return
+    if name := str(schema.get("$ref", "")):
+        yield from _find_mistakes(
+            value, named[name.removeprefix("#/$defs/")], place, named
+        )
+    types = _list_types(schema)
+    if types and not any(_TYPES[name](value) for name in types):
+        yield f"{place}: is {value!r:.60}, not of type {' or '.join(types)}"
+        return
+    if value not in schema.get("enum", (value,)):
+        yield f"{place}: is {value!r:.60}, not one of {schema['enum']}"
+    if value != schema.get("const", value):
+        yield f"{place}: is {value!r:.60}, not {schema['const']!r}"
+    for key, (name, sign, what) in _BOUNDS.items():
+        if key in schema and _TYPES[name](value):
+            measure = value if name == "number" else len(value)
+            if sign * measure < sign * schema[key]:
                 yield f"{place}: {what} {schema[key]}"
+    for part, inner, below in _list_parts(value, schema, place):
+        yield from _find_mistakes(part, inner, below, named)
+    if isinstance(value, dict):
+        missing = (key for key in schema.get("required", ()) if key not in value)
+        yield from (f"{place}.{key}: is missing" for key in missing)
+    choices = schema.get("anyOf", ())
+    found = [next(_find_mistakes(value, one, place, named), "") for one in choices]
+    if found and all(found):
+        yield found[0] if len(found) == 1 else f"{place}: fits none of its forms"
 
-    def _find_within(
-        self, value: object, schema: Mapping[str, Any], place: str
-    ) -> Iterator[str]:
-        if isinstance(value, dict):
-            own = schema.get("properties", {})
-            rest = schema.get("additionalProperties", True)
-            for key in schema.get("required", ()):
-                if key not in value:
-                    yield f"{place}.{key}: is missing"
-            for key, part in value.items():
-                yield from self.find(part, own.get(key, rest), f"{place}.{key:.60}")
-        if isinstance(value, list):
-            for number, part in enumerate(value):
-                yield from self.find(
-                    part, schema.get("items", True), f"{place}[{number}]"
-                )
+
+def _list_parts(
+    value: object, schema: Mapping[str, Any], place: str
+) -> Iterator[tuple[object, Any, str]]:
+    """What is within a value, with its schema and its place."""
+    if isinstance(value, dict):
+        own = schema.get("properties", {})
+        rest = schema.get("additionalProperties", True)
+        for key, part in value.items():
+            yield part, own.get(key, rest), f"{place}.{key:.60}"
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield part, schema.get("items", True), f"{place}[{number}]"

@@ -86,38 +86,23 @@ class Transcript:
     def __init__(self, path: Path, most: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.fdopen(os.open(path, flags, 0o600), "wb")
-        self._room = most
-        self._tail = Tail(min(_TAIL_BYTES, most))
+        self._room, self._most_tail = most, min(_TAIL_BYTES, most)
+        self._tail, self._left_out = b"", 0
 
     def write(self, data: bytes) -> None:
         """Raises OSError."""
         self._file.write(data[: self._room])
-        self._tail.add(data[self._room :])
-        self._room -= min(self._room, len(data))
         self._file.flush()
+        tail = self._tail + data[self._room :]
+        self._room -= min(self._room, len(data))
+        self._tail = tail[-self._most_tail :]
+        self._left_out += len(tail) - len(self._tail)
 
     def close(self) -> None:
         with self._file:
-            if dropped := self._tail.total - len(self._tail.data):
-                self._file.write(f"\n[{dropped} bytes left out]\n".encode())
-            self._file.write(self._tail.data)
-
-
-@dataclass(slots=True)
-class Tail:
-    """The last bytes of what is added."""
-
-    most: int = _TAIL_BYTES
-    total: int = 0
-    data: bytes = b""
-
-    def add(self, more: bytes) -> None:
-        self.total += len(more)
-        self.data = (self.data + more[-self.most :])[-self.most :]
-
-    @property
-    def text(self) -> str:
-        return self.data.decode("utf-8", "replace").strip()
+            if self._left_out:
+                self._file.write(f"\n[{self._left_out} bytes left out]\n".encode())
+            self._file.write(self._tail)
 
 
 @dataclass(slots=True)
@@ -148,19 +133,19 @@ class Lines:
 
 
 @dataclass(slots=True)
-class Stream:
+class _Stream:
     """An output of a program."""
 
     pipe: IO[bytes]
     transcript: Transcript
     lines: Lines | None = None
-    tail: Tail = field(default_factory=Tail)
+    tail: bytes = b""
 
     def read_more(self) -> bool:
         """Whether more may come; raises BlockingIOError: not yet."""
         data = os.read(self.pipe.fileno(), _READ_BYTES)
         self.transcript.write(data)
-        self.tail.add(data)
+        self.tail = (self.tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
         if self.lines:
             self.lines.add(data) if data else self.lines.flush()
         return bool(data)
@@ -208,27 +193,24 @@ class _Run:
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def run(self) -> End:
-        others = frozenset(list_descendants(os.getpid()))
+        program, others = self.program, frozenset(list_descendants(os.getpid()))
         with self._catch_signals(), _inheriting(), TemporaryFile() as stdin:
-            stdin.write(self.program.stdin)
+            stdin.write(program.stdin)
             stdin.seek(0)
             try:
-                process = self._start(stdin)
+                process = subprocess.Popen(
+                    program.argv,
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=program.cwd,
+                    env=program.env,
+                    start_new_session=True,
+                )
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
-                return End(exit_code=None, reason=f"{self.program.argv[0]}: {reason}")
+                return End(exit_code=None, reason=f"{program.argv[0]}: {reason}")
             return self._see_through(process, others)
-
-    def _start(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            list(self.program.argv),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.program.cwd,
-            env=dict(self.program.env),
-            start_new_session=True,
-        )
 
     def _see_through(
         self, process: subprocess.Popen[bytes], others: frozenset[int]
@@ -236,8 +218,8 @@ class _Run:
         assert process.stdout is not None
         assert process.stderr is not None
         streams = (
-            Stream(process.stdout, self.transcript, Lines(self.read_line)),
-            Stream(process.stderr, self.transcript),
+            _Stream(process.stdout, self.transcript, Lines(self.read_line)),
+            _Stream(process.stderr, self.transcript),
         )
         polite = 0.0
         with process.stdout, process.stderr, self._selector:
@@ -252,22 +234,21 @@ class _Run:
             finally:  # after an error of ours nobody waits
                 left = end_processes(process, others, polite)
             self._drain()
-        if self.count_steps() > self._most_steps:  # told in its last breath
+        if self._has_too_many_steps():  # told in its last breath
             stop = Outcome.MAX_STEPS
-        output, errors = (stream.tail.text for stream in streams)
+        output, errors = (one.tail.decode("utf-8", "replace") for one in streams)
         return End(
             exit_code=process.returncode,
             stop=stop,
             has_lingered=has_lingered,
             left=left,
-            output=output,
-            errors=errors,
+            output=output.strip(),
+            errors=errors.strip(),
         )
 
-    @property
-    def _most_steps(self) -> float:
-        steps = self.program.limits.steps
-        return float("inf") if steps is None else steps
+    def _has_too_many_steps(self) -> bool:
+        most = self.program.limits.steps
+        return most is not None and self.count_steps() > most
 
     def _watch(self, process: subprocess.Popen[bytes]) -> Outcome | None:
         """Read until the program has ended, or must be stopped: why."""
@@ -283,7 +264,7 @@ class _Run:
                 look_at = now + max(_DISK_SECONDS, 50 * took)
             if self.caught:
                 return Outcome.CANCELLED
-            if self.count_steps() > self._most_steps:
+            if self._has_too_many_steps():
                 return Outcome.MAX_STEPS
             if self.has_ended():
                 done = done or now
@@ -339,17 +320,16 @@ def end_processes(
 ) -> int:
     """End a child and all that it left to us, `polite_seconds` after asking them; the
     number of those that would not end. `others` were here before, and stay."""
-    started, known, has_asked = time.monotonic(), set[int](), False
+    started, has_asked = time.monotonic(), False
     while True:
         process.poll()
         left = list_ours(others)
-        known.update(left)
-        _collect(known - {process.pid})
-        elapsed = time.monotonic() - started
-        if not left and process.returncode is not None:
+        is_over = not left and process.returncode is not None
+        if is_over and (others or not _has_children()):
             return 0
+        elapsed = time.monotonic() - started
         if elapsed > _SWEEP_SECONDS + polite_seconds:
-            return len(left)
+            return len(left) or 1
         if elapsed >= polite_seconds:
             kill_group(process.pid, signal.SIGKILL)  # all there is without /proc
             kill_all(left, signal.SIGKILL)
@@ -367,11 +347,14 @@ def list_ours(others: frozenset[int]) -> list[int]:
     return [pid for pid in found if pid not in theirs]
 
 
-def _collect(known: set[int]) -> None:
-    """Take leave of those that have ended, if they were left to us."""
-    for pid in known:
-        with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+def _has_children() -> bool:
+    """Whether one lives, as the kernel has it: what forks and exits all the time is
+    not always seen in /proc. Those that have ended are taken leave of."""
+    with suppress(ChildProcessError):
+        while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            os.waitpid(found.si_pid, 0)
+        return True
+    return False
 
 
 def measure_disk(directories: Iterable[Path]) -> int:

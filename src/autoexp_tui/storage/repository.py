@@ -16,9 +16,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Final, NamedTuple
+from typing import IO, Final
 
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.text.sanitize import clean_line
 
 # GitPython looks for git when it is imported, and fails then where there is none; here
 # it is to fail when git is called.
@@ -63,15 +64,14 @@ _ENVIRONMENT: Final = {
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Answer(NamedTuple):
-    """What git said, and how it ended."""
+_PASSING: Final = (
+    *("No space left", "Disk quota", ".lock': File exists"),
+    "unable to create temporary file",  # `git gc` took the directory away just now
+)
 
-    status: int
-    data: bytes
-    more: bool
-    """Whether the data was cut."""
-    problem: bytes
-    """The beginning of what it complained of."""
+
+class GitFailed(EnvironmentFailed):
+    """git refused; the problem is its own first line."""
 
 
 class Repository:
@@ -94,13 +94,13 @@ class Repository:
             self._settings[name] = "false" if name.endswith(".required") else ""
 
     def read(self, *words: str, most: int) -> tuple[bytes, bool]:
-        """What git says, `most` bytes of it, and whether there was more; nothing when
-        it fails; raises EnvironmentFailed without git, and after 20 s."""
-        answer = self.call(words, most=most, seconds=_SECONDS)
-        failed = answer.status != 0 and not answer.more
-        return (b"", False) if failed else (answer.data, answer.more)
+        """As `run`, for 20 s at most; nothing where git refuses."""
+        try:
+            return self.run(words, most=most, seconds=_SECONDS)
+        except GitFailed:
+            return b"", False
 
-    def call(
+    def run(
         self,
         words: Sequence[str],
         *,
@@ -109,16 +109,17 @@ class Repository:
         data: bytes = b"",
         options: Sequence[str] = (),
         environment: Mapping[str, str] = _NOTHING,
-    ) -> Answer:
-        """Run one command that is fed `data`; `most` bytes of what it says are kept;
-        raises EnvironmentFailed without git, and after `seconds`."""
+    ) -> tuple[bytes, bool]:
+        """What one command says that is fed `data`: `most` bytes of it, and whether
+        there was more; raises GitFailed, or EnvironmentFailed without git, and after
+        `seconds`."""
         off = [f"{key}={value}" for key, value in self._settings.items()]
         settings = [word for setting in off for word in ("-c", setting)]
         command = [*self._base, *options, *settings, *words]
-        with tempfile.TemporaryFile() as fed:
-            fed.write(data)
-            fed.seek(0)
-            try:
+        try:
+            with tempfile.TemporaryFile() as fed:
+                fed.write(data)
+                fed.seek(0)
                 # `running` ends its process when it is forgotten.
                 running = Git().execute(
                     command,
@@ -126,14 +127,24 @@ class Repository:
                     istream=fed,
                     env={**_ENVIRONMENT, **environment},
                 )
-            except (OSError, GitCommandNotFound) as error:
-                raise EnvironmentFailed(f"git did not answer: {error}") from error
+        except (OSError, GitCommandNotFound) as error:
+            raise EnvironmentFailed(f"git did not answer: {error}") from error
         assert running.proc is not None
         with running.proc as process:
-            return _read_answer(process, most, seconds)
+            said, status, complaint = _read_answer(process, most, seconds)
+        if status != 0 and len(said) <= most:
+            problem = clean_line(complaint.decode("utf-8", "replace"))
+            passing = any(text in problem for text in _PASSING)
+            hint = f"In the repository {self._base[2]}."
+            problem = problem or f"it ended with {status}"
+            raise GitFailed(problem, f"git {words[0]}", hint, passing)
+        return said[:most], len(said) > most
 
 
-def _read_answer(process: subprocess.Popen[bytes], most: int, seconds: float) -> Answer:
+def _read_answer(
+    process: subprocess.Popen[bytes], most: int, seconds: float
+) -> tuple[bytes, int, bytes]:
+    """A little more than `most` bytes at most, the status, and the complaint."""
     problem = bytearray()
     assert process.stdout is not None
     assert process.stderr is not None
@@ -142,8 +153,7 @@ def _read_answer(process: subprocess.Popen[bytes], most: int, seconds: float) ->
     watch.start()
     drain.start()
     data = process.stdout.read(most + 1)
-    more = len(data) > most
-    if more:
+    if len(data) > most:
         process.kill()
     status = process.wait()
     is_late = not watch.is_alive()
@@ -151,7 +161,7 @@ def _read_answer(process: subprocess.Popen[bytes], most: int, seconds: float) ->
     drain.join(1.0)
     if is_late and status < 0:
         raise EnvironmentFailed(f"git did not answer: nothing for {seconds:g} s")
-    return Answer(status, data[:most], more, bytes(problem))
+    return data, status, bytes(problem)
 
 
 def _drain(stream: IO[bytes], kept: bytearray) -> None:

@@ -13,37 +13,24 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.storage.atomic import explaining
+from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import join_some, size
 from autoexp_tui.worktrees.checkouts import describe_intrusion
-from autoexp_tui.worktrees.diffs import LINK, SUBMODULE, FileChange, list_changes
-from autoexp_tui.worktrees.tree_repository import (
-    Git,
-    GitFailed,
-    Place,
-    TreeRepository,
-    match_path,
+from autoexp_tui.worktrees.diffs import (
+    LINK,
+    NO_FILE,
+    SUBMODULE,
+    FileChange,
+    list_changes,
 )
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository, match_path
 
-RefusalCode: TypeAlias = Literal[
-    "tampered",
-    "git_files",
-    "special_file",
-    "too_large",
-    "too_many",
-    "artifact",
-    "protected",
-    "not_editable",
-    "link_outside",
-    "submodule",
-    "unreadable",
-    "empty",
-]
-_REASONS: Final[Mapping[RefusalCode, str]] = MappingProxyType(
+_REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "tampered": "the worktree is not as we left it",
         "git_files": "files of git are not a candidate's to make or change",
@@ -61,7 +48,6 @@ _REASONS: Final[Mapping[RefusalCode, str]] = MappingProxyType(
 )
 ARTIFACTS: Final = ("*.log", "*meta_config_sweep_results.csv", "*review_round_*.md")
 _SHOWN: Final = 5
-_MOST_IGNORED: Final = 20
 _MOST_NAMES: Final = 8 << 20
 MOST_FILES: Final = 10_000
 """Of one candidate: an idea is no data set."""
@@ -91,7 +77,8 @@ class CommitRules:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    code: RefusalCode
+    code: str
+    """One of the reasons above."""
     paths: tuple[str, ...] = ()
     detail: str = ""
 
@@ -108,12 +95,10 @@ class CandidateRefused(ValidationFailed):
     refusals: tuple[Refusal, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CandidateCommit:
     commit: str
     changes: tuple[FileChange, ...]
-    ignored: tuple[str, ...]
-    """Files that git ignores and that are no part of it; the first 20."""
 
 
 def commit_candidate(
@@ -130,25 +115,21 @@ def commit_candidate(
         raise _refuse(refusals)
     files = _write_tree(git, place, tree.get_worktree(place), paths)
     changes = list_changes(git, record.parent, files)
-    ignored = _list_ignored(git, tree, place)
-    if refusals := [*_judge_changes(git, changes, rules, ignored)]:
+    if not changes:
+        ignored = _list_ignored(git, tree, place)
+        detail = f"git ignores {join_some(ignored, _SHOWN)}" if ignored else ""
+        raise _refuse([Refusal("empty", detail=detail)])
+    if refusals := [*_judge_changes(git, changes, rules)]:
         raise _refuse(refusals)
-    commit = write_commit(git, files, record)
-    return CandidateCommit(commit=commit, changes=changes, ignored=ignored)
+    return CandidateCommit(write_commit(git, files, record), changes)
 
 
 def write_commit(git: Git, files: str, record: CommitRecord) -> str:
     """Make the commit of a tree, or find it made; raises GitFailed."""
-    date = f"{record.epoch} +0000"
-    environment = {
-        f"GIT_{who}_{what}": text
-        for who in ("AUTHOR", "COMMITTER")
-        for what, text in (
-            ("NAME", record.name),
-            ("EMAIL", record.email),
-            ("DATE", f"@{date}"),
-        )
-    }
+    date = f"@{record.epoch} +0000"
+    own = {"NAME": record.name, "EMAIL": record.email, "DATE": date}
+    whose = ("AUTHOR", "COMMITTER")
+    environment = {f"GIT_{who}_{k}": text for who in whose for k, text in own.items()}
     message = record.message.replace("\0", "").encode("utf-8", "replace")
     words = ("commit-tree", files, *(("-p", record.parent) if record.parent else ()))
     return git.run(*words, data=message, environment=environment).decode().strip()
@@ -180,11 +161,11 @@ def _list_touched(git: Git, tree: TreeRepository, place: Place) -> tuple[str, ..
     return tuple(p for p in sorted(map(os.fsdecode, names)) if p not in links)
 
 
-def _list_ignored(git: Git, tree: TreeRepository, place: Place) -> tuple[str, ...]:
+def _list_ignored(git: Git, tree: TreeRepository, place: Place) -> list[str]:
     words = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
     data, _ = git.read(words, place=place, most=1 << 20)
     names = map(os.fsdecode, data.split(b"\0")[:-1])
-    return tuple(p for p in names if p not in tree.link_paths)[:_MOST_IGNORED]
+    return [path for path in names if path not in tree.link_paths]
 
 
 def _judge_files(
@@ -192,17 +173,12 @@ def _judge_files(
 ) -> Iterator[Refusal]:
     """What is refused before git reads it: a file of 2 GB is not copied first."""
     found = {path: _stat(worktree / path) for path in paths}
-    kinds = {path: stat.S_IFMT(one.st_mode) for path, one in found.items() if one}
+    there = [(path, one) for path, one in found.items() if one]
     yield from _list_refusals("submodule", (p for p in paths if p.endswith("/")))
-    yield from _list_refusals(
-        "special_file",
-        (p for p, kind in kinds.items() if kind not in _TAKEN),
-    )
-    large = [
-        path
-        for path, one in found.items()
-        if one and kinds[path] == stat.S_IFREG and one.st_size > rules.max_file_bytes
-    ]
+    odd = (path for path, one in there if stat.S_IFMT(one.st_mode) not in _TAKEN)
+    yield from _list_refusals("special_file", odd)
+    files = (both for both in there if stat.S_ISREG(both[1].st_mode))
+    large = (path for path, one in files if one.st_size > rules.max_file_bytes)
     yield from _list_refusals("too_large", large, size(rules.max_file_bytes))
 
 
@@ -234,26 +210,19 @@ def _write_tree(git: Git, place: Place, worktree: Path, paths: Sequence[str]) ->
 
 
 def _judge_changes(
-    git: Git,
-    changes: Sequence[FileChange],
-    rules: CommitRules,
-    ignored: Sequence[str],
+    git: Git, changes: Sequence[FileChange], rules: CommitRules
 ) -> Iterator[Refusal]:
-    if not changes:
-        detail = f"git ignores {join_some(ignored, _SHOWN)}" if ignored else ""
-        yield Refusal("empty", detail=detail)
-        return
     paths = [change.path for change in changes]
-    free = [path for path in paths if not _is_gits(path)]
-    new = [one.path for one in changes if one.old_mode == "000000"]
+    new = [one.path for one in changes if one.old_mode == NO_FILE]
     subs = (c.path for c in changes if SUBMODULE in (c.old_mode, c.new_mode))
+    protected = (p for p in paths if match_path(p, rules.protected_paths))
+    artifacts = (p for p in new if match_path(p, rules.artifacts))
     yield from _list_refusals("git_files", filter(_is_gits, paths))
     yield from _list_refusals("submodule", subs)
-    protected = (p for p in paths if match_path(p, rules.protected_paths))
     yield from _list_refusals("protected", protected)
-    artifacts = (p for p in new if match_path(p, rules.artifacts))
     yield from _list_refusals("artifact", artifacts)
     if rules.editable:
+        free = (path for path in paths if not _is_gits(path))
         other = (p for p in free if not match_path(p, rules.editable))
         yield from _list_refusals("not_editable", other)
     yield from _list_refusals("link_outside", _find_links_outside(git, changes))
@@ -296,7 +265,7 @@ def _list_above(path: str) -> Iterator[str]:
 
 
 def _list_refusals(
-    code: RefusalCode, paths: Iterable[str], detail: str = ""
+    code: str, paths: Iterable[str], detail: str = ""
 ) -> Iterator[Refusal]:
     if found := tuple(paths):
         yield Refusal(code, found, detail)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from autoexp_tui.storage.atomic import explaining, make_directory
 from autoexp_tui.storage.removal import remove_below
+from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.worktrees.diffs import list_changes
 from autoexp_tui.worktrees.tree_repository import (
     DETACHED,
     Git,
-    GitFailed,
     Place,
     TreeRepository,
     match_path,

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast, get_args
 
-from autoexp_tui.model.errors import (
-    AutoexpError,
-    EnvironmentFailed,
-    UsageError,
-    format_os_reason,
-)
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.storage.removal import remove_below
+from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.worktrees.candidates import CommitRecord, write_commit
 from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
 from autoexp_tui.worktrees.refs import update_ref
-from autoexp_tui.worktrees.tree_repository import (
-    Git,
-    GitFailed,
-    Kind,
-    Place,
-    TreeRepository,
-)
+from autoexp_tui.worktrees.tree_repository import Git, Kind, Place, TreeRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +77,9 @@ def _try_cleanup(
     for item in deferred:
         try:
             _clean_up(tree, item)
-        except AutoexpError as error:
-            yield replace(item, reason=clean_line(error.problem))
-        except OSError as error:
-            yield replace(item, reason=format_os_reason(error))
-        except ValueError as error:
-            yield replace(item, reason=clean_line(error))
+        except (AutoexpError, OSError, ValueError) as error:
+            reason = getattr(error, "problem", None) or getattr(error, "strerror", None)
+            yield replace(item, reason=clean_line(reason or error))
 
 
 def _clean_up(tree: TreeRepository, item: DeferredCleanup) -> None:
@@ -107,11 +94,10 @@ def _clean_up(tree: TreeRepository, item: DeferredCleanup) -> None:
 
 
 def _parse_place(path: str) -> Place:
-    kinds: dict[str, Kind] = {"wt": "wt", "cand": "cand", "scorer": "scorer"}
     kind, _, name = path.partition("/")
-    if kind not in kinds:
+    if kind not in get_args(Kind):
         raise EnvironmentFailed("it is no worktree of ours")
-    return Place(kinds[kind], name)
+    return Place(cast(Kind, kind), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,14 +60,19 @@ def open_repository(
     except EnvironmentFailed as error:
         error.hint = error.hint or "Is git installed, and on PATH?"
         raise
-    if _ask(git, "--is-bare-repository") == "true":
+
+    def ask(*words: str) -> str:
+        found, _ = git.read("rev-parse", *words, most=1 << 16)
+        return os.fsdecode(found.removesuffix(b"\n"))
+
+    if ask("--is-bare-repository") == "true":
         problem = "it is a bare repository, without files"
         raise EnvironmentFailed(problem, str(directory), _IN_GIT)
-    top = _ask(git, "--show-toplevel")
+    top = ask("--show-toplevel")
     if not top:
         problem = "it is not in a git checkout"
         raise EnvironmentFailed(problem, str(directory), _IN_GIT)
-    shared = _ask(git, "--path-format=absolute", "--git-common-dir")
+    shared = ask("--path-format=absolute", "--git-common-dir")
     if not shared:
         problem = "git is too old for a search: it needs 2.31"
         raise EnvironmentFailed(problem, hint="Put a newer one on PATH.")
@@ -78,12 +83,6 @@ def open_repository(
         root=Path(os.path.realpath(root)),
         link_paths=tuple(os.path.normpath(path) for path in link_paths),
     )
-
-
-def _ask(git: Repository, *words: str) -> str:
-    answer = git.call(("rev-parse", *words), most=1 << 16, seconds=_SECONDS)
-    found = answer.data if answer.status == 0 else b""
-    return os.fsdecode(found.removesuffix(b"\n"))
 
 
 def check_repository(tree: TreeRepository, state_dir: Path) -> Readiness:
@@ -98,7 +97,8 @@ def check_repository(tree: TreeRepository, state_dir: Path) -> Readiness:
                 ignore_directory(place)
     git = Repository(tree.top)
     files = _list_files(git)
-    filtered, submodules = _list_filtered(git), _list_submodules(files)
+    filtered = _list_filtered(git)
+    submodules = tuple(path for path, mode in files.items() if mode == SUBMODULE)
     problems += _check_links(tree, files)
     problems += _check_clean(git, tree, frozenset(filtered))
     if problems:
@@ -138,19 +138,14 @@ def _is_ours(directory: Path) -> bool:
 
 def _list_files(git: Repository) -> dict[str, str]:
     """Each tracked file with its mode."""
-    data = _read(git, "ls-files", "-s", "-z", "--full-name")
-    lines = (line.partition(b"\t") for line in data.split(b"\0")[:-1])
-    return {os.fsdecode(path): head[:6].decode() for head, _, path in lines}
-
-
-def _list_submodules(files: dict[str, str]) -> tuple[str, ...]:
-    return tuple(path for path, mode in files.items() if mode == SUBMODULE)
+    lines = _list_names(git, "ls-files", "-s", "-z", "--full-name")
+    parts = (line.partition("\t") for line in lines)
+    return {path: head[:6] for head, _, path in parts}
 
 
 def _list_filtered(git: Repository) -> tuple[str, ...]:
     outside = (":(exclude,attr:!filter)", ":(exclude,attr:-filter)")
-    data = _read(git, "ls-files", "-z", "--full-name", "--", *outside)
-    return tuple(map(os.fsdecode, data.split(b"\0")[:-1]))
+    return tuple(_list_names(git, "ls-files", "-z", "--full-name", "--", *outside))
 
 
 def _check_links(tree: TreeRepository, files: dict[str, str]) -> Iterator[Problem]:
@@ -171,11 +166,9 @@ def _check_clean(
 ) -> Iterator[Problem]:
     """Files under a filter look changed where the filter is off: they do not count."""
     words = ("status", "--porcelain=v1", "-z", "-uall", "--no-renames")
-    data = _read(git, *words, "--ignore-submodules=dirty")
-    lines = [*map(os.fsdecode, data.split(b"\0")[:-1])]
-    links = tree.link_paths
+    lines = _list_names(git, *words, "--ignore-submodules=dirty")
     new = [line[3:] for line in lines if line.startswith("??")]
-    new = [path for path in new if not _lies_in(path, links)]
+    new = [path for path in new if not _lies_in(path, tree.link_paths)]
     changed = [line[3:] for line in lines if not line.startswith("??")]
     changed = [path for path in changed if path not in filtered]
     hint = "Commit or stash it: git stash."
@@ -197,9 +190,7 @@ def _tell(paths: Sequence[str], what: str, hint: str) -> Iterator[Problem]:
         yield Problem(f"{what}: {names}", hint=hint)
 
 
-def _read(git: Repository, *words: str) -> bytes:
-    answer = git.call(words, most=_MOST, seconds=_SECONDS)
-    if answer.status != 0 and not answer.more:
-        problem = clean_line(answer.problem.decode("utf-8", "replace"))
-        raise EnvironmentFailed(problem, f"git {words[0]}", "Check it with git fsck.")
-    return answer.data
+def _list_names(git: Repository, *words: str) -> list[str]:
+    """What git names, each ended by a zero; raises EnvironmentFailed."""
+    data, _ = git.run(words, most=_MOST, seconds=_SECONDS)
+    return [os.fsdecode(name) for name in data.split(b"\0")[:-1]]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.text.spelling import join_some
-from autoexp_tui.worktrees.tree_repository import Git, GitFailed, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
 
 _SHOWN = 5
 

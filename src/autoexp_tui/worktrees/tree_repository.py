@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.storage.repository import Repository
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.storage.repository import GitFailed, Repository
 from autoexp_tui.text.sanitize import clean_line
 
 Kind: TypeAlias = Literal["wt", "cand", "scorer"]
@@ -52,16 +52,6 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
     "GIT_NAMESPACE": "",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
-
-
-_PASSING: Final = (
-    *("No space left", "Disk quota", ".lock': File exists"),
-    "unable to create temporary file",  # `git gc` took the directory away just now
-)
-
-
-class GitFailed(EnvironmentFailed):
-    """git refused; the problem is its own first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +145,7 @@ class Git:
             more["GIT_INDEX_FILE"] = str(self._tree.get_index(place))
             # `-C` comes after the repository's own, and the last one holds.
             options += ["-C", str(self._tree.get_worktree(place))]
-        answer = self._repository.call(
+        return self._repository.run(
             words,
             most=most,
             seconds=_SECONDS,
@@ -163,14 +153,6 @@ class Git:
             options=options,
             environment={**self._environment, **more},
         )
-        if answer.status != 0 and not answer.more:
-            problem = clean_line(answer.problem.decode("utf-8", "replace"))
-            where = f"git {words[0]}"
-            hint = f"In the repository {self._tree.git_dir}."
-            passing = any(text in problem for text in _PASSING)
-            problem = problem or f"it ended with {answer.status}"
-            raise GitFailed(problem, where, hint, passing)
-        return answer.data, answer.more
 
     def resolve(self, revision: str) -> str:
         """The id of a commit; raises UsageError when there is none."""
