@@ -207,10 +207,10 @@ def test_the_environment_is_the_allow_list(
     for name in ("SECRET_TOKEN", "FAKE_KEY", "PYTHONPATH"):
         monkeypatch.setenv(name, "x")
     env = {"FAKE_KEY": None, "MODE": "fast", "NOT_SET": None}
-    call(place, "environment", agent={"env": env}, schema=None)
+    call(place, "environment", agent={"env": env}, schema=None, is_isolated=True)
     found = json.loads((place / "call/files/_answer.json").read_bytes())["env"]
     own_home = place / "call/home"
-    own = {"HOME", "TMPDIR", "AUTOEXP_ANSWER_FILE", "FAKE_KEY", "MODE"}
+    own = {"HOME", "TMPDIR", "AUTOEXP_ANSWER_FILE", "FAKE_KEY", "MODE", "IS_SANDBOX"}
     assert found.keys() - {"LC_CTYPE"} == own | (ALLOWED & os.environ.keys())
     assert found["HOME"] == str(own_home)
     assert (found["FAKE_KEY"], found["MODE"]) == ("x", "fast")

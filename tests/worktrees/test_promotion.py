@@ -11,11 +11,11 @@ import pytest
 
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.removal import remove_below
+from autoexp_tui.tree.state import Leftover
 from autoexp_tui.worktrees import checkouts
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.promotion import (
     ChainLink,
-    DeferredCleanup,
     finalize,
     promote,
     prune,
@@ -93,7 +93,7 @@ def test_a_promotion_killed_anywhere_and_done_again_is_the_same(
     write_files(top, {"data/input": "x"})
     tree = replace(tree, link_paths=("data",))
     before = describe_users_part(top)
-    results: list[tuple[DeferredCleanup, ...]] = []
+    results: list[tuple[Leftover, ...]] = []
 
     def require_reachable() -> None:
         assert commit in list_refs(tree).values()
@@ -152,7 +152,7 @@ def test_only_what_is_ours_is_cleaned_up(
 ) -> None:
     before = describe_users_part(top)
     call_git(top, "update-ref", "refs/tree/other/e1", root)
-    item = DeferredCleanup(path=path, kind=kind, reason="", commit=root)  # type: ignore[arg-type]
+    item = Leftover(path=path, kind=kind, reason="", commit=root)  # type: ignore[arg-type]
     assert len(retry_cleanup(tree, [item])) == 1
     assert describe_users_part(top) == before
     assert call_git(top, "rev-parse", "refs/tree/other/e1").strip() == root

@@ -41,7 +41,7 @@ from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.trust import build_refusal, read_foreign
-from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import size
 
 ALLOWED: Final = frozenset(
@@ -123,6 +123,8 @@ def build_environment(
     wanted = request.agent.env
     passed = {name for name, value in wanted.items() if value is None} | ALLOWED
     own = {"HOME": str(directory / "home"), "TMPDIR": str(directory / "tmp")}
+    if request.is_isolated:
+        own["IS_SANDBOX"] = "1"  # else claude refuses to run as root without its own
     if request.answer_file:
         own["AUTOEXP_ANSWER_FILE"] = os.path.join(request.cwd, request.answer_file)
     given = {name: value for name, value in wanted.items() if value is not None}
@@ -266,7 +268,12 @@ def _take_answer(
     for path in _list_answers(request):
         name = str(path.relative_to(request.cwd))
         try:
-            data = _take_file(path, directory / FILES / name, room)
+            if clean(name) != name:
+                raise build_refusal(path, "its name is no plain text")
+            data = read_foreign(path, room)
+            make_directory((directory / FILES / name).parent)
+            write_atomic(directory / FILES / name, data)
+            path.unlink()
         except OSError as error:
             mistakes.append(f"{name}: {format_os_reason(error)}")
             continue
@@ -276,17 +283,6 @@ def _take_answer(
     if len(found) > _MOST_FILES:
         mistakes.append(f"it wrote more than {_MOST_FILES} files")
     return tuple(found), next(filter(None, mistakes), "")
-
-
-def _take_file(path: Path, target: Path, room: int) -> bytes:
-    """Move an answer file; its data; raises OSError."""
-    if clean_line(target.name) != target.name:
-        raise build_refusal(path, "its name is no plain text")
-    data = read_foreign(path, room)
-    path.unlink()
-    make_directory(target.parent)
-    write_atomic(target, data)
-    return data
 
 
 def _find_mistake(data: bytes, request: Request, name: str) -> str:

@@ -63,12 +63,7 @@ from autoexp_tui.tree.state import (
 from autoexp_tui.tree.views import list_run, list_search, render_summary, write_manifest
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.diffs import format_stat, list_top_files, read_changes
-from autoexp_tui.worktrees.promotion import (
-    DeferredCleanup,
-    promote,
-    prune,
-    retry_cleanup,
-)
+from autoexp_tui.worktrees.promotion import promote, prune, retry_cleanup
 from autoexp_tui.worktrees.readiness import check_repository, open_repository
 from autoexp_tui.worktrees.refs import list_refs, update_ref
 from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
@@ -439,7 +434,7 @@ class DiskTrees:
     def work(self, work: GitWork) -> Sequence[Leftover]:
         """See `tree.ports`."""
         repository = self._open_repository(work.run, work.options)
-        refs, left = list_refs(repository), list[DeferredCleanup]()
+        refs, left = list_refs(repository), list[Leftover]()
         for (node, commit), evaluation in zip(work.nodes, work.promoted, strict=True):
             left += promote(
                 repository, evaluation=evaluation[1:], node=node[1:], commit=commit
@@ -449,21 +444,11 @@ class DiskTrees:
         ):
             ref = repository.get_ref(Place("cand", evaluation[1:]))
             left += self.prune(repository, evaluation, refs.get(ref, ""))
-        again = [
-            DeferredCleanup(
-                path=one.path, kind=one.kind, reason=one.reason, commit=one.commit
-            )
-            for one in work.leftovers
-        ]
-        left += retry_cleanup(repository, again)
-        return [
-            Leftover(path=one.path, kind=one.kind, reason=one.reason, commit=one.commit)
-            for one in left
-        ]
+        return [*left, *retry_cleanup(repository, work.leftovers)]
 
     def prune(
         self, repository: TreeRepository, evaluation: str, commit: str
-    ) -> Sequence[DeferredCleanup]:
+    ) -> Sequence[Leftover]:
         """Remove a candidate's worktree and ref; what could not be removed."""
         return prune(repository, Place("cand", evaluation[1:]), commit)
 

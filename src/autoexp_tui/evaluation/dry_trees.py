@@ -9,7 +9,8 @@ from typing import Final
 
 from autoexp_tui.demo.dry_run_steps import find_step
 from autoexp_tui.evaluation.disk_trees import DiskTrees
-from autoexp_tui.worktrees.promotion import DeferredCleanup, list_cleanup
+from autoexp_tui.tree.state import Leftover
+from autoexp_tui.worktrees.promotion import list_cleanup
 from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
 
 REASON: Final = "it is busy, as it is scripted"
@@ -22,7 +23,7 @@ class DryTrees(DiskTrees):
 
     def prune(
         self, repository: TreeRepository, evaluation: str, commit: str
-    ) -> Sequence[DeferredCleanup]:
+    ) -> Sequence[Leftover]:
         """The first try fails where it is scripted; the next one is a real one."""
         idea = self.directory / "eval" / evaluation / "prompt_context.txt"
         step = find_step(idea.read_text("utf-8"))

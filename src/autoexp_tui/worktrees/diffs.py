@@ -50,16 +50,8 @@ class FileChange:
 def list_changes(git: Git, old: str, new: str) -> tuple[FileChange, ...]:
     """Each file that differs between two commits or trees, in git's order; a file that
     moved is one that went and one that came."""
-    words = (
-        "diff-tree",
-        "-r",
-        "-z",
-        "--no-renames",
-        "--raw",
-        "--numstat",
-        "--no-abbrev",
-    )
-    parts = iter(git.run(*words, "--end-of-options", old, new).split(b"\0")[:-1])
+    words = "diff-tree -r -z --no-renames --raw --numstat --no-abbrev --end-of-options"
+    parts = iter(git.run(*words.split(), old, new).split(b"\0")[:-1])
     return tuple(_parse_changes(parts))
 
 

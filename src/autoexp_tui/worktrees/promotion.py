@@ -8,33 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.tree.state import Leftover
 from autoexp_tui.worktrees.candidates import CommitRecord, write_commit
 from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
 from autoexp_tui.worktrees.refs import update_ref
 from autoexp_tui.worktrees.tree_repository import Git, Kind, Place, TreeRepository
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeferredCleanup:
-    """What could not be removed yet."""
-
-    path: str
-    """Below the root of worktrees; of a branch its ref."""
-    kind: Literal["worktree", "branch", "dir"]
-    reason: str
-    commit: str = ""
-    """Of a branch: where it must still be to be deleted."""
-
-
 def promote(
     tree: TreeRepository, *, evaluation: str, node: str, commit: str
-) -> tuple[DeferredCleanup, ...]:
+) -> tuple[Leftover, ...]:
     """Make an evaluation's commit a node: its ref, its worktree; then the candidate's
     worktree and ref go. What of these could not; raises EnvironmentFailed when the node
     cannot be made."""
@@ -44,37 +33,34 @@ def promote(
     return prune(tree, Place("cand", evaluation), commit)
 
 
-def prune(
-    tree: TreeRepository, place: Place, commit: str
-) -> tuple[DeferredCleanup, ...]:
+def prune(tree: TreeRepository, place: Place, commit: str) -> tuple[Leftover, ...]:
     """Remove a worktree and its ref, which is at `commit` (empty: none was made); what
     could not be removed."""
     return retry_cleanup(tree, list_cleanup(tree, place, commit))
 
 
-def list_cleanup(
-    tree: TreeRepository, place: Place, commit: str
-) -> list[DeferredCleanup]:
-    """A worktree and its ref, as what is to be removed."""
-    found = [DeferredCleanup(path=str(place), kind="worktree", reason="")]
+def list_cleanup(tree: TreeRepository, place: Place, commit: str) -> list[Leftover]:
+    """A worktree and its ref, as what is to be removed. Paths are below the root of
+    worktrees; of a branch it is the ref."""
+    found = [Leftover(path=str(place), kind="worktree", reason="")]
     if commit:
         ref = tree.get_ref(place)
-        found.append(DeferredCleanup(path=ref, kind="branch", reason="", commit=commit))
+        found.append(Leftover(path=ref, kind="branch", reason="", commit=commit))
     return found
 
 
 def retry_cleanup(
-    tree: TreeRepository, deferred: Sequence[DeferredCleanup]
-) -> tuple[DeferredCleanup, ...]:
+    tree: TreeRepository, leftovers: Sequence[Leftover]
+) -> tuple[Leftover, ...]:
     """Try to remove each; what is left, with why. A path that is not one of ours is
     never removed."""
-    return tuple(_try_cleanup(tree, deferred))
+    return tuple(_try_cleanup(tree, leftovers))
 
 
 def _try_cleanup(
-    tree: TreeRepository, deferred: Sequence[DeferredCleanup]
-) -> Iterator[DeferredCleanup]:
-    for item in deferred:
+    tree: TreeRepository, leftovers: Sequence[Leftover]
+) -> Iterator[Leftover]:
+    for item in leftovers:
         try:
             _clean_up(tree, item)
         except (AutoexpError, OSError, ValueError) as error:
@@ -82,7 +68,7 @@ def _try_cleanup(
             yield replace(item, reason=clean_line(reason or error))
 
 
-def _clean_up(tree: TreeRepository, item: DeferredCleanup) -> None:
+def _clean_up(tree: TreeRepository, item: Leftover) -> None:
     if item.kind == "dir":
         remove_below(tree.root, item.path)
     elif item.kind == "worktree":
