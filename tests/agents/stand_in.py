@@ -47,7 +47,8 @@ def tell_message(name: str, part: dict[str, Any]) -> None:
 def use_tool(name: str, **fields: Any) -> None:
     if is_claude():
         call = {"type": "tool_use", "id": name, "name": "Bash", "input": fields}
-        tell_message(f"message {name}", call)
+        for _ in range(2):  # a message comes in several events
+            tell_message(f"message {name}", call)
         done = {"type": "tool_result", "tool_use_id": name, "content": "ok"}
         tell("user", message={"role": "user", "content": [done]})
     else:

@@ -177,22 +177,6 @@ def read_events(backend: BackendName, *events: Any) -> Progress:
     return progress
 
 
-def test_events_of_claude_give_steps_usage_cost_and_the_end() -> None:
-    usage = {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 3}
-    tool = {"type": "tool_use", "id": "t1", "name": "Bash"}
-    message = {"id": "m1", "content": [tool], "usage": usage}
-    early = read_events("claude", *[{"type": "assistant", "message": message}] * 2)
-    assert early.seen == {
-        "m1": Usage(input_tokens=100, cached_tokens=90, output_tokens=3)
-    }
-    assert (len(early.steps), early.has_ended) == (1, False)
-    result = {"type": "result", "is_error": False, "usage": usage, "result": "Done."}
-    ended = read_events("claude", {**result, "total_cost_usd": 0.25})
-    assert (ended.text, ended.failure, ended.cost) == ("Done.", "", 0.25)
-    failed = read_events("claude", {**result, "is_error": True, "result": "Not well."})
-    assert failed.failure == "Not well."
-
-
 @pytest.mark.parametrize("backend", ["codex", "claude", "scripted"])
 def test_events_of_any_form_are_survived(backend: BackendName) -> None:
     kinds = ("item.started", "turn.failed", "turn.completed", "assistant", "result")

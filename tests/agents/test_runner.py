@@ -168,15 +168,6 @@ def test_a_call_of_claude_ends_with_its_outcome_and_what_it_used(
     assert (answer.resume_at is not None) == (case == "429")
 
 
-def test_a_daemon_that_ignores_term_and_holds_the_pipe_is_gone_within_the_grace(
-    place: Path,
-) -> None:
-    answer = call(place, "daemon")
-    pid = int((place / "cwd/daemon.pid").read_text())
-    assert not Path(f"/proc/{pid}").exists()
-    assert answer.seconds < QUICK.stop_seconds + 2
-
-
 def test_a_program_that_is_not_there_is_not_found(place: Path) -> None:
     request = build_request(place, "ok")
     agent = replace(request.agent, command=("no-such-agent",))
