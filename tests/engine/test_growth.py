@@ -140,7 +140,7 @@ def test_killed_at_any_step_it_joins_once(steps: int) -> None:
         bench._orders = 1  # who gave it had no answer, and gives it again
         bench.order(command)
     bench.step()
-    assert bench.engine.state.joined.count(sha) == 1
+    assert [one.sha for one in bench.happened(events.PlanAdded)].count(sha) == 1
     assert bench.engine.state.order == ("a", "b", "old", "x", "y")
     assert (bench.state("old"), bench.state("y")) == ("CANCELLED", "WAITING")
 

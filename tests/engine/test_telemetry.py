@@ -319,6 +319,6 @@ def test_a_nan_and_an_end_are_answered_by_the_rules_of_the_job() -> None:
 def test_rules_are_those_of_the_plan_that_a_job_came_with() -> None:
     state = both().state
     assert rules_of(state, job("a", own_rules=OWN)) is OWN  # planned anew
-    state.plan = plan(job("c", 2))
+    state.base = plan(job("c", 2))
     assert rules_of(state, state.jobs["b"].spec) is OWN
     assert rules_of(state, state.jobs["a"].spec) == NONE

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.events import events
-from autoexp_tui.events.session import join_plans
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import IllegalTransition, fold
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import Edge, JobSpec
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import TERMINAL, TRANSITIONS, JobState, why
 from tests.model.builders import at, ended, happen, job, plan, started, submit_event
@@ -79,6 +78,18 @@ def test_records_that_were_shown_stay_as_they_were_when_more_is_folded(
 
 
 FIRST = plan(job("a"), job("b", 1, depends_on=("a",)))
+
+
+def join(*further: Plan) -> Plan:
+    """The plan of a session in which plans joined, as journals of old have it."""
+    state = started(FIRST)
+    for number, one in enumerate(further):
+        state.plans[f"s{number}"] = one
+        happen(state, events.PlanAdded(sha=f"s{number}"))
+    assert state.plan is not None
+    return state.plan
+
+
 OTHER = Monitoring(loss="perplexity")
 
 
@@ -93,21 +104,18 @@ OTHER = Monitoring(loss="perplexity")
 def test_what_joins_stands_behind_in_its_own_order(
     further: list[JobSpec], places: list[tuple[str, int]]
 ) -> None:
-    merged, new = join_plans(FIRST, plan(*further), "s")
+    first, new = (jobs := join(plan(*further)).jobs)[:2], jobs[2:]
+    assert first == FIRST.jobs
     assert [(one.name, one.index) for one in new] == places
-    assert merged.jobs == (*FIRST.jobs, *new)
     edge = Edge(before="b", after="x", mode="waits")  # those of both are kept once
-    merged, _ = join_plans(FIRST, plan(*further, edges=(*FIRST.edges, edge)), "s")
+    merged = join(plan(*further, edges=(*FIRST.edges, edge)))
     assert merged.edges == (*FIRST.edges, edge)
 
 
 def test_each_job_is_under_the_rules_of_the_plan_that_it_came_with() -> None:
     own = {"own": Monitoring(loss="mine")}
     further = plan(job("x"), job("y", 1, rules="own"), monitoring=OTHER, rule_sets=own)
-    merged, new = join_plans(FIRST, further, "s")
-    losses = [merged.rules_of(one).loss for one in (FIRST.jobs[0], *new)]
-    assert losses == ["loss", "perplexity", "mine"]
-    merged, (third,) = join_plans(merged, plan(job("z")), "t")  # and another one
-    assert third.index == 4
-    assert merged.rules_of(merged.jobs[2]) == OTHER
-    assert merged.rules_of(third) == FIRST.monitoring
+    merged = join(further, plan(job("z")))
+    losses = [merged.rules_of(one).loss for one in merged.jobs]
+    assert losses == ["loss", "loss", "perplexity", "mine", "loss"]
+    assert merged.jobs[-1].index == 4

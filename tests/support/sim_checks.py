@@ -36,7 +36,7 @@ PARTS: Final = tuple(
     if field.compare and field.name not in ("plans", "plan", "jobs", "seq")
 )
 """What of a state must be equal, beside its jobs."""
-GROWS: Final = frozenset({"matches", "commands", "tokens", "order"})
+GROWS: Final = frozenset({"matches", "commands", "tokens", "joined"})
 SMALL: Final = tuple(part for part in PARTS if part not in GROWS)
 """What of it is compared after every commit: it stays small."""
 

@@ -260,7 +260,7 @@ class Firing:
 
     def find_place(self) -> str:
         """Where relative paths start; empty: not known."""
-        plan = self.context.state.plan
+        plan = self.context.state.base
         return self.job.spec.cwd or (plan.cwd if plan else "")
 
     def log(self, text: str, level: Literal["info", "warning", "error"]) -> None:

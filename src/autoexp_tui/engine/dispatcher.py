@@ -297,9 +297,10 @@ class Dispatcher:
 
     def _list_awaited_keys(self, state: SessionState, job: str) -> list[OutsideKey]:
         """What tells which files lie there of what others wait for."""
-        if state.plan is not None and state.plan is not self._awaited_for:
-            self._awaited_for = state.plan
-            self._awaited = group_awaited(state.plan.jobs)
+        plan = state.plan
+        if plan is not None and plan is not self._awaited_for:
+            self._awaited_for = plan
+            self._awaited = group_awaited(plan.jobs)
 
         def value(name: str, key: str) -> str | None:
             return state.jobs[name].metadata.get(key)

@@ -20,7 +20,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.event import list_names
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.model.state import PendingEffect, SessionState
+from autoexp_tui.model.state import PendingEffect, SessionState, list_newer
 from autoexp_tui.model.states import NOT_STARTED, JobState, Why, why
 from autoexp_tui.planning.growth import LEFT_OUT
 from autoexp_tui.planning.validate import validate_execution_plan
@@ -42,7 +42,7 @@ class StoredPlan(NamedTuple):
 @dataclass(slots=True)
 class JoinChecks:
     """What of a session's jobs those that join are held against. Jobs never leave a
-    session, so that it grows with the session's order."""
+    session, so that it grows as the session does."""
 
     known: list[tuple[str, str, str]] = field(default_factory=list)
     """Name, output and log directory of each job."""
@@ -58,7 +58,7 @@ class JoinChecks:
 
     def follow(self, state: SessionState) -> JoinChecks:
         """Itself, with the jobs that have joined meanwhile."""
-        for name in state.order[len(self.known) :]:
+        for name in list_newer(state.jobs, len(self.known)):
             spec = state.jobs[name].spec
             self.known.append((name, spec.output_dir, spec.log_dir))
             self.families.add(spec.family)
@@ -79,7 +79,7 @@ class JoinChecks:
             base, specs = state.plan_of(effect.job), (effect.spec,)
             rules = rules_of(state, state.jobs[effect.job].spec)
         else:
-            base, specs = state.plans[state.joined[0]], effect.jobs
+            base, specs = state.plans[next(iter(state.joined))], effect.jobs
             rules = base.monitoring
         assert base is not None, "a session without a plan has no jobs"
         own = [(spec.name, spec.output_dir, spec.log_dir) for spec in specs]

@@ -105,7 +105,7 @@ class Poller:
             self._due.pop(kind, None)
 
     def look(self, now: float, t: float) -> None:
-        watch, plan = self.ephemeral.watch, self.state.plan
+        watch, plan = self.ephemeral.watch, self.state.base
         self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
         own = {"inbox", "heartbeat", *self._list_asked()} - self._busy
         due = {kind for kind in own if self._due.get(kind, now) <= now}

@@ -59,7 +59,7 @@ class Fold:
         for record in records:
             apply(state, record)
             update_lives(
-                self.lives, record, state.plan.monitoring.loss if state.plan else ""
+                self.lives, record, state.base.monitoring.loss if state.base else ""
             )
         self.position += len(records)
         state.matches.clear()  # what only an engine needs to remember

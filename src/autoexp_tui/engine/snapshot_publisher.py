@@ -47,7 +47,7 @@ class SnapshotBuilder:
     ) -> Snapshot:
         """The state as of now; `live`: the volatile side of the jobs that have one."""
         if not self._shared:
-            jobs = tuple(state.jobs[name] for name in state.order)
+            jobs = tuple(state.jobs.values())
             pending = tuple(state.pending.values())
             ends = list_open_ends(state.parts)
             self._shared = {
@@ -57,10 +57,10 @@ class SnapshotBuilder:
                 "events": tuple(self.tail),
                 "parts": fork_parts(state.parts),
                 "asks": dict(state.asks),
-                "open": is_open(jobs, pending, state.asks) or bool(ends),
+                "open": bool(ends) or is_open(jobs, pending, state.asks),
                 "open_ends": ends,
             }
-        shown = tuple(map(live.get, state.order))
+        shown = tuple(map(live.get, state.jobs))
         self._live = self._live if shown == self._live else shown
         return Snapshot(
             seq=state.seq,

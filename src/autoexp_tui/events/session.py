@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,8 +16,8 @@ from autoexp_tui.model.event import (
     update,
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics, pack_extremes
-from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.model.state import GAPS, JobRecord, SessionState
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import GAPS, JobRecord, Joined, SessionState
 from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import duration, size
 
@@ -123,18 +123,11 @@ class PlanAdded(Event, topic="state"):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         plan = state.plans[self.sha]
-        new: Sequence[JobSpec] = plan.jobs
-        if state.plan is None:
-            state.plan = plan
+        new = plan.jobs
+        if state.base is None:
+            state.base, state.joined[self.sha] = plan, Joined(new, plan.edges)
         else:
-            state.plan, new = join_plans(
-                state.plan,
-                plan,
-                self.sha,
-                known=state.jobs,
-                first_index=self.first_index,
-            )
-        state.joined = (*state.joined, self.sha)
+            new = join_plan(state, plan, self.sha, self.first_index)
         if self.policy:
             state.refused_joins.pop(self.asked_by, None)
         elif not self.job:
@@ -153,7 +146,6 @@ class PlanAdded(Event, topic="state"):
                 start=(None,) * len(spec.start_conditions),
                 cancel=(None,) * len(spec.cancel_conditions),
             )
-        state.order = (*state.order, *(spec.name for spec in new))
 
     def format_headline(self, now: float) -> Headline:
         by = f"by {self.asked_by}" if self.asked_by else ""
@@ -182,50 +174,41 @@ class JoinRefused(
 # Names tell jobs apart, so they are never changed when a plan joins; whoever lets it
 # join sees to it that they are free. Places in the order and sets of rules are the
 # session's own. It costs what joins: nothing walks through the jobs that are there.
-def join_plans(
-    plan: Plan,
-    further: Plan,
-    sha: str,
-    *,
-    known: Container[str] | None = None,
-    first_index: int | None = None,
-) -> tuple[Plan, tuple[JobSpec, ...]]:
-    """`plan` with the jobs of `further` that it has not, and those jobs as they join.
-    `sha`: of `further`; names its rules where they differ from those of `plan`.
-    `known`: the names of the jobs of `plan`; `first_index`: as in `PlanAdded`."""
-    if known is None:
-        known = {job.name for job in plan.jobs}
-    new = [job for job in further.jobs if job.name not in known]
-    rule_sets = {**plan.rule_sets, **further.rule_sets}
-    if further.monitoring != plan.monitoring:
+def join_plan(
+    state: SessionState, plan: Plan, sha: str, first_index: int | None
+) -> tuple[JobSpec, ...]:
+    """Take in what a further plan has that the session has not; the jobs, as they join.
+    `sha`: names its rules where they differ; `first_index`: as in `PlanAdded`."""
+    assert state.base is not None, "it joins another"
+    new = [job for job in plan.jobs if job.name not in state.jobs]
+    rule_sets = dict(plan.rule_sets)
+    if plan.monitoring != state.base.monitoring:
         name = f"plan-{sha}"
-        rule_sets[name] = further.monitoring
+        rule_sets[name] = plan.monitoring
         new = [job if job.rules else replace(job, rules=name) for job in new]
-    new = _place_behind(plan, new, first_index)
-    jobs, names = tuple(new), {job.name for job in new}
-    edges: Iterable[Edge] = (*plan.edges, *dict.fromkeys(further.edges))
-    if any(edge.after not in names for edge in further.edges):  # both may have it
-        edges = dict.fromkeys(edges)
-    merged = replace(
-        plan,
-        jobs=(*plan.jobs, *jobs),
-        edges=tuple(edges),
-        rule_sets=rule_sets,
-    )
-    return merged, jobs
+    if rule_sets:
+        rule_sets = {**state.base.rule_sets, **rule_sets}
+        state.base = replace(state.base, rule_sets=rule_sets)
+    jobs, names = _place_behind(state, new, first_index), {job.name for job in new}
+    edges = dict.fromkeys(plan.edges)
+    if any(edge.after not in names for edge in edges):  # both may have it
+        there = {edge for one in state.joined.values() for edge in one.edges}
+        edges = dict.fromkeys(edge for edge in edges if edge not in there)
+    state.joined.setdefault(sha, Joined(jobs, tuple(edges)))
+    return jobs
 
 
 def _place_behind(
-    plan: Plan, new: Sequence[JobSpec], first_index: int | None
-) -> list[JobSpec]:
-    """Jobs with their places behind those of `plan`."""
+    state: SessionState, new: Sequence[JobSpec], first_index: int | None
+) -> tuple[JobSpec, ...]:
+    """Jobs with their places behind those that are there."""
     if first_index is not None:
-        return [replace(job, index=at) for at, job in enumerate(new, first_index)]
-    taken = {job.index for job in plan.jobs}
+        return tuple(replace(job, index=at) for at, job in enumerate(new, first_index))
+    taken = {job.spec.index for job in state.jobs.values()}
     if taken.isdisjoint(job.index for job in new):
-        return [*new]
-    shift = max(taken) + 1 - min(job.index for job in new)
-    return [replace(job, index=job.index + shift) for job in new]
+        return tuple(new)
+    shift = state.highest + 1 - min(job.index for job in new)
+    return tuple(replace(job, index=job.index + shift) for job in new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

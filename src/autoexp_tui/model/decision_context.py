@@ -319,11 +319,11 @@ class DecisionContext:
 
 def rules_of(state: SessionState, job: JobSpec) -> Monitoring:
     """How `job` is watched: by rules of its own, else by those of the newest plan."""
-    if state.plan is None:
+    if state.base is None:
         return job.own_rules or Monitoring()
-    plans = chain((state.plan,), state.plans.values()) if job.rules else ()
+    plans = chain((state.base,), state.plans.values()) if job.rules else ()
     named = (plan for plan in plans if job.rules in plan.rule_sets)
-    return next(named, state.plan).rules_of(job)
+    return next(named, state.base).rules_of(job)
 
 
 def job_fact(job: JobRecord) -> JobFact:

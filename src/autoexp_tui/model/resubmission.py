@@ -130,8 +130,9 @@ def is_open(
 ) -> bool:
     """Whether work is left: no jobs yet, one that has not ended, an action; or a
     question."""
-    ended = bool(jobs) and all(job.ended for job in jobs)
-    return not ended or is_acting(jobs, pending) or bool(list_open_asks(asks))
+    if not jobs or pending or list_open_asks(asks):
+        return True
+    return not all(job.ended for job in jobs) or is_acting(jobs, pending)
 
 
 def is_acting(jobs: Iterable[JobRecord], pending: Collection[PendingEffect]) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from autoexp_tui.model.states import (
@@ -27,7 +28,7 @@ if TYPE_CHECKING:  # a first paint needs no effects
         SavedCheckpoint,
         SetAside,
     )
-    from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.model.specs import Edge, JobSpec, Plan
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -342,8 +343,28 @@ class Overlay(MutableMapping[K, V]):
         yield from self._below
         yield from (key for key in self._own if key not in self._below)
 
+    def __reversed__(self) -> Iterator[K]:
+        yield from (key for key in reversed(self._own) if key not in self._below)
+        yield from reversed(cast(dict[K, V], self._below))
+
     def __len__(self) -> int:
         return len(self._below) + sum(key not in self._below for key in self._own)
+
+
+Growing: TypeAlias = dict[K, V] | Overlay[K, V]
+"""A mapping of which nothing ever goes, in the order in which it has grown."""
+
+
+def list_newer(growing: Growing[K, V], known: int) -> list[K]:
+    """The keys behind the first `known`, at the cost of those alone."""
+    return [*islice(reversed(growing), len(growing) - known)][::-1]
+
+
+class Joined(NamedTuple):
+    """What a plan brought that was not there, as it is in the session."""
+
+    jobs: tuple[JobSpec, ...]
+    edges: tuple[Edge, ...]
 
 
 @dataclass(slots=True)
@@ -367,25 +388,24 @@ class SessionState:
     paused: Why | None = None
     excluded_nodes: tuple[str, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
-    plan: Plan | None = None
-    """The session's first plan, with the jobs, edges and rules of all that joined."""
-    joined: tuple[str, ...] = ()
+    base: Plan | None = None
+    """The session's first plan, with the rules of all that joined."""
+    joined: Growing[str, Joined] = field(default_factory=dict)
+    """By the sha of the plan."""
     refused_joins: MutableMapping[str, Why] = field(default_factory=dict)
     """On whose account a policy asked for jobs that could not join -> why not."""
-    order: tuple[str, ...] = ()
     asked: str = ""
     """Sha of the newest plan that a person asked for; empty: before the first."""
     highest: int = -1
     """The highest index of a job."""
-    jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)
-    tokens: MutableMapping[str, tuple[tuple[str, int], ...]] = field(
-        default_factory=dict
-    )
+    jobs: Growing[str, JobRecord] = field(default_factory=dict)
+    """In the order in which they joined."""
+    tokens: Growing[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     pending: MutableMapping[str, PendingEffect] = field(default_factory=dict)
     warnings: MutableMapping[str, Warned] = field(default_factory=dict)
     matches: MutableMapping[str, Matched] = field(default_factory=dict)
     """Job -> what its rules have found, while its newest attempt goes on."""
-    commands: MutableMapping[str, int] = field(default_factory=dict)
+    commands: Growing[str, int] = field(default_factory=dict)
     """Command id -> seq of its first event: what was carried out already."""
     streaks: MutableMapping[str, int] = field(default_factory=dict)
     """Key of `events.runs` -> quick failures in a row, up to now."""
@@ -398,6 +418,30 @@ class SessionState:
     """Jobs that are no longer what they were when this was emptied last."""
     moves: list[Move] | None = field(default=None, compare=False, repr=False)
     """Of a draft: moves that rules have not been asked about, oldest first."""
+    _whole: tuple[int, Plan | None] = field(
+        default=(0, None), compare=False, repr=False
+    )
+    """Of how many plans `plan` was made last, and what it was."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The names of its jobs."""
+        return tuple(self.jobs)
+
+    @property
+    def plan(self) -> Plan | None:
+        """`base` with the jobs and edges of all that joined: it costs those when it is
+        asked for after one has."""
+        known, whole = self._whole
+        if self.base is not None and len(self.joined) > known:
+            new = [] if whole is None else [Joined(whole.jobs, whole.edges)]
+            new += [self.joined[sha] for sha in list_newer(self.joined, known)]
+            jobs, edges = (
+                tuple(chain.from_iterable(of)) for of in zip(*new, strict=True)
+            )
+            whole = replace(self.base, jobs=jobs, edges=edges)
+            self._whole = len(self.joined), whole
+        return whole
 
     @property
     def wall_ahead(self) -> float:
@@ -437,24 +481,28 @@ class SessionState:
         draft = copy.copy(self)
         for name in _CONTAINERS:
             setattr(draft, name, dict(getattr(self, name)))
-        draft.parts = fork_parts(self.parts)
+        draft.parts = fork_parts(self.parts, briefly=briefly)
         for name in _GROWING:
             setattr(draft, name, (Overlay if briefly else dict)(getattr(self, name)))
         draft.unseen, draft.touched, draft.moves = False, set(), []
         return draft
 
 
-def fork_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of policies, each a copy of its own; one without `fork` is frozen."""
-    return {
-        name: part.fork() if hasattr(part, "fork") else part
-        for name, part in parts.items()
-    }
+def fork_parts(parts: Mapping[str, Any], *, briefly: bool = False) -> dict[str, Any]:
+    """The parts of policies, each a copy of its own; one without `fork` is frozen.
+    `briefly`: by its `fork_briefly`, where it has one."""
+
+    def fork(part: Any) -> Any:
+        made = getattr(part, "fork_briefly", None) if briefly else None
+        made = made or getattr(part, "fork", None)
+        return made() if made else part
+
+    return {name: fork(part) for name, part in parts.items()}
 
 
 _CONTAINERS: Final = (
     *("pending", "warnings", "matches", "streaks", "refused_joins", "asks"),
 )
 """What a draft has copies of; `plans` only ever grows."""
-_GROWING: Final = ("jobs", "tokens", "commands")
+_GROWING: Final = ("jobs", "tokens", "commands", "joined")
 """Of which a brief one holds what is new or another: nothing of them ever goes."""

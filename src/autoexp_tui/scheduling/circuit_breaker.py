@@ -68,7 +68,7 @@ def _count_failure(
 
 
 def _rules(context: DecisionContext) -> Storm:
-    plan = context.state.plan
+    plan = context.state.base
     return plan.monitoring.storm if plan else Storm()
 
 

@@ -82,7 +82,7 @@ def _count_room(context: DecisionContext, place: Place) -> int | None:
 
 def _find_obstacle(context: DecisionContext, place: Place) -> Why | None:
     """Why nobody else starts there just now."""
-    policy, plan = context.policy, context.state.plan
+    policy, plan = context.policy, context.state.base
     spec = plan.executor if plan is not None else None
     if paused := context.state.paused:
         what, at = paused.arg("what"), paused.arg("at")

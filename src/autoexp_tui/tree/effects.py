@@ -184,14 +184,9 @@ def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
     parents = [tree.nodes[node.parent]] if node.parent else []
     asks = not effect.evaluation
     known = tree.list_context(node.id) if asks else []
-    changes = tree.changes
-    if options.dedupe != "global":
-        tried = _list_tried(tree, [node, *above])
-        changes = {
-            one.judgement.diff_sha256: one.id
-            for _, one in reversed(tried)
-            if one.judgement and one.judgement.diff_sha256
-        }
+    changes, chain = dict[str, str](), [one.id for one in (node, *above)]
+    for name in reversed(tree.changes if options.dedupe == "global" else chain):
+        changes |= tree.changes.get(name, {})
     return PackRequest(
         directory=tree.directory,
         options=options,
@@ -216,12 +211,9 @@ def _find_judgement(tree: Tree, node: Node) -> Judgement | None:
 def _list_tried(tree: Tree, nodes: Sequence[Node]) -> list[tuple[Idea, Evaluation]]:
     """The ideas of nodes that were evaluated, in depths that are closed: what runs
     beside an evaluation must not change its end."""
-    ideas = (idea for node in nodes for idea in node.ideas or ())
-    return [
-        (idea, tree.evaluations[tree.by_idea[idea.id]])
-        for idea in ideas
-        if idea.id in tree.by_idea
-    ]
+    names = (name for node in nodes for name in tree.tried.get(node.id, ()))
+    known = (tree.evaluations[name] for name in names)
+    return [(one.idea, one) for one in known if one.idea is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,9 +52,9 @@ class TreeBegun(_OfTree, verb="search began", about=("run",)):
     run: str
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        assert state.plan is not None, "a search belongs to a plan"
-        assert state.plan.tree, "which has a section for it"
-        state.parts[PART] = Tree(self.run, read_options(state.plan.tree))
+        assert state.base is not None, "a search belongs to a plan"
+        assert state.base.tree, "which has a section for it"
+        state.parts[PART] = Tree(self.run, read_options(state.base.tree))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,10 +253,12 @@ class DepthClosed(_OfTree):
             made = _promote(tree, evaluation, node)
             tree.nodes[node] = replace(made, created_at=record.t)
         for one in tree.list_here():
-            if one.idea is not None:
-                tree.by_idea[one.idea.id] = one.id
+            tried = tree.tried.get(one.node, ())
+            if one.idea is not None and one.id not in tried:
+                tree.tried[one.node] = (*tried, one.id)
             if one.judgement and one.judgement.diff_sha256:
-                tree.changes.setdefault(one.judgement.diff_sha256, one.id)
+                mine, known = {one.judgement.diff_sha256: one.id}, tree.changes
+                known[one.node] = {**mine, **known.get(one.node, {})}
         tree.next_node += len(self.nodes)
         tree.frontier, tree.depth = self.nodes, self.depth + 1
         tree.here, tree.waiting, tree.is_listed = (), (), False

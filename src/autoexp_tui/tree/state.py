@@ -5,11 +5,12 @@ event costs the same whether ten evaluations are there or ten thousand."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 # What fields of records are made of: a journal is read by these names.
+from autoexp_tui.model.state import Growing, Overlay
 from autoexp_tui.model.states import Why
 from autoexp_tui.tree.gate import GateOutcome
 from autoexp_tui.tree.options import TreeOptions
@@ -206,8 +207,8 @@ class Tree:
     python: str = ""
     sweep: tuple[str, ...] = ()
     """The jobs of `evaluate.config_ref`; empty: a command measures."""
-    nodes: dict[str, Node] = field(default_factory=dict)
-    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    nodes: Growing[str, Node] = field(default_factory=dict)
+    evaluations: Growing[str, Evaluation] = field(default_factory=dict)
     depth: int = 0
     """The one that is evaluated, from 0: its nodes are of this depth."""
     frontier: tuple[str, ...] = ()
@@ -235,10 +236,11 @@ class Tree:
     """Why a person is asked whether the depth goes on; nothing is opened until then."""
     excused: int = -1
     """The depth that a person let go on whatever fails."""
-    changes: dict[str, str] = field(default_factory=dict)
-    """sha256 of a change -> the first evaluation of a closed depth that made it."""
-    by_idea: dict[str, str] = field(default_factory=dict)
-    """Idea -> its evaluation, of closed depths."""
+    changes: Growing[str, Mapping[str, str]] = field(default_factory=dict)
+    """Node -> sha256 of a change -> the first evaluation on it that made it, of closed
+    depths."""
+    tried: Growing[str, tuple[str, ...]] = field(default_factory=dict)
+    """Node -> the evaluations of its ideas, of closed depths."""
     agents_wait: Why | None = None
     """Why no agent is called for now."""
     resume_at: float = 0.0
@@ -252,9 +254,17 @@ class Tree:
 
     def fork(self) -> Tree:
         """A copy of which the changes are its own; records are shared."""
+        return self._fork(dict)
+
+    def fork_briefly(self) -> Tree:
+        """The same, used while this one does not change: `SessionState.fork`."""
+        return self._fork(Overlay)
+
+    def _fork(self, kind: type[Any]) -> Tree:
         made = copy.copy(self)
-        for name in _CONTAINERS:
-            setattr(made, name, dict(getattr(self, name)))
+        made.leftovers = dict(self.leftovers)
+        for name in _GROWING:
+            setattr(made, name, kind(getattr(self, name)))
         return made
 
     def list_ancestors(self, node: str) -> Iterator[Node]:
@@ -321,7 +331,7 @@ class Tree:
         return first, second, -int(node.id[1:])
 
 
-_CONTAINERS: Final = ("nodes", "evaluations", "leftovers", "changes", "by_idea")
+_GROWING: Final = ("nodes", "evaluations", "changes", "tried")
 
 
 def find_tree(state: SessionState) -> Tree | None:
