@@ -138,6 +138,23 @@ def test_a_copy_of_the_directory_is_enough_for_the_same_summary(
     assert "artifacts/e1.csv" in (copy / "VALIDATION_REPORT.md").read_text()
 
 
+@pytest.mark.parametrize(("text", "problem"), [
+    ('{"manifest_version": 2, "search": {}}', "its version is 2, not 1"),
+    ('{"manifest_version": 1}', "no manifest of a search"),
+    ("half", "no manifest of a search"),
+    (None, "No such file"),
+])  # fmt: skip
+def test_a_manifest_that_cannot_be_read_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, problem: str
+) -> None:
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    for flag in ("--report-only", "--validate-only"):
+        assert run_guarded(tree_command.main, [flag, str(tmp_path)]) in (2, 5)
+        assert problem in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} <= {"manifest.json"}
+
+
 def test_two_results_are_compared_by_the_defaults_or_by_those_of_a_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from autoexp_tui.model.states import ACTIVE, Cause, Why
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.tree.commands import EndEvaluation, MarkEvaluation
+from autoexp_tui.tree.commands import EndEvaluation, MarkEvaluation, ProposeIdea
 from autoexp_tui.tree.decide import TreePolicy
-from autoexp_tui.tree.effects import WorkInGit
+from autoexp_tui.tree.effects import WorkInGit, WritePack, build_pack
 from autoexp_tui.tree.events import CleanupDeferred, TreeBegun
 from autoexp_tui.tree.state import Judgement, Tree, tree_of
 from autoexp_tui.tree.views import find_best, list_run, list_search, write_manifest
@@ -377,6 +377,45 @@ def test_a_mark_of_a_person_wins_and_survives_a_kill(choice: Any) -> None:
     assert node == ("e2", "n1")
     ranked = {f"e{one.eval_id}": one for one in find(bench).closed[0].ranking}
     assert ranked[name].why.code.endswith("_by_hand")
+
+
+@pytest.mark.parametrize("node", ["n1", "n0"])
+def test_an_idea_of_a_person_is_tried_though_the_engine_dies_on_any_node(
+    node: str,
+) -> None:
+    slow = {"e4_sweep": [[RunScript(seconds=40)]]}
+    bench = search(FakeTrees(propose), slow)
+    while not find(bench).closed or not find(bench).is_listed:
+        bench.run(1)
+    bench.order(ProposeIdea(node=node, text="# 0.9 by hand\n"), by="ann")
+    bench.run(2)
+    bench.die(3)
+    decide_all(bench)
+    tree = find(bench)
+    (own,) = [one for one in tree.evaluations.values() if one.idea and one.idea.by]
+    assert (own.node, own.depth) == (node, 1)
+    assert tree.nodes["n3"].evaluation == own.id
+
+
+@pytest.mark.parametrize(("strategy", "dirs"), [
+    ("node_plus_ancestors", ["n0", "n1", "n3"]),
+    ("node_only", ["n3"]),
+    ("global_prior_ideas", ["n0", "n1", "n2", "n3", "n4"]),
+])  # fmt: skip
+def test_a_context_has_the_nodes_numbers_and_the_directories_of_its_strategy(
+    strategy: str, dirs: list[str]
+) -> None:
+    def first(node: str) -> list[str]:
+        return [f"{0.3 if node == 'n1' else 0.1} of {node}", f"0.05 of {node}"]
+
+    bench = search(FakeTrees(first), ideas_context_strategy=strategy)
+    decide_all(bench)
+    pack = build_pack(bench.engine.state, WritePack(node="n3"))
+    assert [*pack.ideas_dirs] == [f"node_ideas/{name}" for name in dirs]
+    assert pack.comparison is not None
+    assert pack.comparison.primary_delta == pytest.approx(0.4)
+    told = [idea.node for idea, _ in pack.ideas]
+    assert set(told) == {name for name in dirs if name in ("n0", "n1", "n2")}
 
 
 def test_an_evaluation_that_a_person_ends_has_no_result() -> None:
