@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -40,10 +42,17 @@ class Shell:
     """Commands in a directory with a session that has run two families to their end."""
 
     def __init__(self, root: Path, say: Say) -> None:
+        """A first session of this root is run and kept beside it for the next test."""
         self.root, self._say = root, say
-        (root / "config").mkdir()
-        self.write(EXPERIMENT)
-        self.call(run)
+        kept = root.with_name("kept")
+        if not kept.exists():
+            (root / "config").mkdir()
+            self.write(EXPERIMENT)
+            self.call(run)
+            shutil.copytree(root, kept, symlinks=True)
+        shutil.rmtree(root)
+        shutil.copytree(kept, root, symlinks=True)
+        os.chdir(root)
         (session,) = (root / "outputs/.autoexp").glob("*/plan.json")
         self.session = session.parent.name
 
@@ -67,12 +76,20 @@ class Shell:
         return Counter((self.root / "ledger").read_text().split("\n")[:-1])
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One path for all, which the session names."""
+    made = tmp_path_factory.mktemp("growth") / "root"
+    made.mkdir()
+    return made
+
+
 @pytest.fixture
 def shell(
-    planned_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say
+    planned_here: None, root: Path, monkeypatch: pytest.MonkeyPatch, say: Say
 ) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    return Shell(tmp_path, say)
+    monkeypatch.chdir(root)
+    return Shell(root, say)
 
 
 def test_two_more_values_join_once_somebody_has_said_yes_and_run_once(

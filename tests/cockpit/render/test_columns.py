@@ -127,7 +127,7 @@ def test_columns_that_a_person_chose_come_in_their_order() -> None:
     assert named.shown[2].cells >= 20
     narrow = choose_wide(45, 0, *chosen)
     assert [one.key for one in narrow.shown] == ["", "acc", "d", ""]
-    assert choose_wide(100, 0, *(f"metric:m{at}" for at in range(5000))).hidden > 4900
+    assert choose_wide(100, 0, *(f"metric:m{at}" for at in range(1000))).hidden > 900
 
 
 @pytest.mark.parametrize("screen", range(60, 210, 21))
