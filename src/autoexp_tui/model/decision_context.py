@@ -169,7 +169,10 @@ class Draft:
 
     def commit(self) -> list[Recorded]:
         """The records as they go to the journal: they count together or not at all."""
-        return [*(changed(r, more=True) for r in self.records[:-1]), *self.records[-1:]]
+        return [
+            *(changed(r, in_place=True, more=True) for r in self.records[:-1]),
+            *self.records[-1:],
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,12 @@ snapshot shares. The decider works on a `fork()`; the journal's word comes first
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from itertools import chain, islice, repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from autoexp_tui.model.states import (
@@ -38,11 +40,21 @@ GAPS: Final = 1000
 """Times without an engine that a state remembers."""
 
 
+@cache
+def _slots_of(kind: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], Any]]:
+    names = tuple(one.name for one in fields(kind))
+    return names, attrgetter(*names)
+
+
 def changed(record: T, /, *, in_place: bool = False, **changes: Any) -> T:
-    """A record with `changes`. `in_place`: nobody has seen it, so that it may change
-    itself, which takes a tenth of the time: folding a long journal does little else."""
+    """A record of several fields with `changes`, in a third of the time of `replace`.
+    `in_place`: nobody has seen it, so that it may change itself, which takes a tenth:
+    folding a long journal does little else."""
     if not in_place:
-        return cast(T, replace(cast(Any, record), **changes))
+        kind: Any = type(record)
+        names, read = _slots_of(kind)
+        values, record = read(record), object.__new__(kind)
+        deque(map(object.__setattr__, repeat(record), names, values), maxlen=0)
     for name, value in changes.items():
         object.__setattr__(record, name, value)
     return record
@@ -478,7 +490,7 @@ class SessionState:
         """A draft: what is applied to it leaves this state as it is. `briefly`: it is
         used while this state does not change, and costs the same however large it is.
         """
-        draft = copy.copy(self)
+        draft = changed(self)
         for name in _CONTAINERS:
             setattr(draft, name, dict(getattr(self, name)))
         draft.parts = fork_parts(self.parts, briefly=briefly)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -224,7 +223,7 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
 @contextmanager
 def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Iterator[Path]:
     """A file beside `path` that holds `data`, and is gone after."""
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}.tmp")
     try:
         descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
         try:

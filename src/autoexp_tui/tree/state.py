@@ -4,13 +4,12 @@ event costs the same whether ten evaluations are there or ten thousand."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 # What fields of records are made of: a journal is read by these names.
-from autoexp_tui.model.state import Growing, Overlay
+from autoexp_tui.model.state import Growing, Overlay, changed
 from autoexp_tui.model.states import Why
 from autoexp_tui.tree.gate import GateOutcome
 from autoexp_tui.tree.options import TreeOptions
@@ -261,8 +260,7 @@ class Tree:
         return self._fork(Overlay)
 
     def _fork(self, kind: type[Any]) -> Tree:
-        made = copy.copy(self)
-        made.leftovers = dict(self.leftovers)
+        made = changed(self, leftovers=dict(self.leftovers))
         for name in _GROWING:
             setattr(made, name, kind(getattr(self, name)))
         return made
