@@ -1,9 +1,10 @@
-"""Pictures of real runs: the default experiment, planned, submitted and watched.
+"""Pictures of real runs: the default experiment, planned, submitted and watched, one
+that diverges, and a search.
 
     make screenshots
 
 Nothing is staged: the engine, the processes and their logs are real, only the terminal
-is Textual's own. Takes about two minutes and writes SVG files beside this script.
+is Textual's own. Takes about three minutes and writes SVG files beside this script.
 """
 
 from __future__ import annotations
@@ -104,6 +105,34 @@ def default_experiment(state_dir: str) -> None:
     handle.close()
 
 
+def search(state_dir: str) -> None:
+    """The example of a search: amid its second depth, an evaluation, the end."""
+    options = Options(
+        config_ref="experiments/tree",
+        config_dir=str(find_shipped("config")),
+        state_dir=state_dir,
+    )
+    handle = open_plan(make_plan(options)[0], options)
+    handle.send(Submit())
+    wait(handle, judged(14))
+    asyncio.run(picture(handle, "tree-120x40", LARGE, ("6", *"jjj")))
+    asyncio.run(picture(handle, "tree-change-120x40", LARGE, ("6", *"jjjd")))
+    wait(handle, lambda snapshot: not snapshot.open)
+    asyncio.run(picture(handle, "tree-end-120x40", LARGE, ("6", *"jjj")))
+    handle.close()
+
+
+def judged(count: int) -> Callable[[Snapshot], bool]:
+    """At least so many evaluations have ended."""
+
+    def holds(snapshot: Snapshot) -> bool:
+        tree = snapshot.parts.get("tree")
+        known = tree.evaluations.values() if tree is not None else ()
+        return sum(one.judgement is not None for one in known) >= count
+
+    return holds
+
+
 def diverging(state_dir: str) -> None:
     """A learning rate that goes to NaN, and what became of its family."""
     options = Options(
@@ -129,6 +158,7 @@ def main() -> None:
     try:
         default_experiment(str(place / "state"))
         diverging(str(place / "state"))
+        search(str(place / "state"))
     finally:
         os.chdir(before)
         shutil.rmtree(place, ignore_errors=True)

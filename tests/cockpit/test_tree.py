@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,7 +76,7 @@ async def test_each_row_says_what_became_of_its_idea_and_why(
             frontier="1",
         )
         seat.check(tree="├✓ passed|e1|+10.0%|├! failed|└▸ sweep")
-        await seat.see("j", detail="passed the gate: grade|1, +0.100|1 of 1 ok")
+        await seat.see("j", detail="passed the gate: grade|1: score +0.100|1 of 1 ok")
         await seat.see("j", detail="implement failed")
         await seat.see("tab j", tree="> ├! failed")
     async with cockpit(ended(), size) as seat:
@@ -142,15 +143,16 @@ async def test_change_transcript_isolation_path_and_log_of_a_row(
     call = tmp_path / "eval/e4/experiment/calls/implement"
     call.mkdir(parents=True)
     (call / "transcript.log").write_text("I read \x1b]0;evil\x07 solver.py\n")
+    answer = {"outcome": "ok", "seconds": 61, "usage": {"input_tokens": 31_000}}
+    (call / "answer.json").write_text(json.dumps(answer))
     held = json.dumps({"isolation": "landlock: nothing else is written"})
     (tmp_path / "eval/e4/implemented.json").write_text(held)
     (tmp_path / "eval/e4/candidate.patch").write_text("+mine\n")
-    (tmp_path / "eval/e1").mkdir()
-    (tmp_path / "eval/e1/candidate.patch").write_text("-before\n")
+    (tmp_path / "eval/e4/since_root.patch").write_text("-before\n+mine\n")
     async with cockpit(with_part(shown, part)) as seat:
-        await seat.see("6 j j", detail="Detail  e4|landlock")
+        await seat.see("6 j j", detail="Detail  e4|landlock|31k tokens|+mine|!-before")
         await seat.see("d", dialog="against n1|+mine|!-before")
-        await seat.see("d", dialog="since the root|-- e1|-before|-- e4|+mine")
+        await seat.see("d", dialog="since the root|-before|+mine")
         await seat.see("escape o", dialog="implement|I read")
         assert "\x1b" not in seat.dialog
         await seat.see("escape j o", footer="e5 has called no agent")
@@ -176,17 +178,41 @@ def grown(number: int) -> Snapshot:
     return with_part(shown, part)
 
 
-async def test_a_key_costs_what_is_visible_among_ten_thousand_evaluations() -> None:
-    async with cockpit(grown(10_000), (200, 60)) as seat:
-        await seat.see("6", tree="● root")
-        with counted(tree_pane, "build_row") as rows, counted(tree_pane, "sign_tree"):
+def of_one_depth(number: int) -> Snapshot:
+    """The same in one open depth, with the evaluation e3 under way."""
+    shown = searching()
+    part = find_part(shown).fork()
+    like = part.evaluations["e1"]
+    for at in range(4, number + 1):
+        part.evaluations[f"e{at}"] = replace(like, id=f"e{at}")
+    part.here = tuple(part.evaluations)
+    return with_part(shown, part)
+
+
+@pytest.mark.parametrize("made", [grown, of_one_depth])
+async def test_a_key_costs_what_is_visible_among_ten_thousand_evaluations(
+    made: Callable[[int], Snapshot],
+) -> None:
+    shown = made(10_000)
+    async with cockpit(shown, (200, 60)) as seat:
+        await seat.see("6", tree="● root|e1")
+        with counted(tree_pane, "build_row") as rows:
             await seat.play("G")
             assert 0 < len(rows) <= 2 * 60
         with counted(tree_pane, "build_outline") as outlines:
             await seat.play("k ctrl+u g j")
             seat.app.renew_screen()
-        assert not outlines
-        await seat.see("G", detail="Detail  e")
+            with counted(render, "sentence") as sentences:
+                part = find_part(shown).fork()  # another tree with the same rows
+                await seat.push(with_part(shown, part))
+            assert not outlines
+            assert len(sentences) < 60
+            part = part.fork()
+            part.open = (*part.open, "e1")
+            await seat.push(with_part(shown, part))
+            await seat.see("G", detail="Detail  e")
+            await seat.idle()
+            assert len(outlines) == 1
 
 
 def test_an_outline_of_ten_thousand_evaluations_is_made_in_no_time() -> None:
@@ -213,7 +239,7 @@ def test_no_line_is_wider_than_its_pane(cells: int) -> None:
         *render.build_frontier(part, outline, cells, 5),
     ]
     for key in outline.keys:
-        lines += render.build_detail(part, outline, key, step, {}, cells)
+        lines += render.build_detail(part, outline, key, step, render.Records(), cells)
     assert max(len(plain(one)) for one in lines) <= cells
 
 
@@ -258,13 +284,27 @@ def test_a_person_s_idea_is_written_and_tried_in_the_present_depth() -> None:
     assert tree.nodes["n1"].evaluation == "e4"
 
 
+def test_an_idea_that_comes_before_the_others_of_its_depth_is_tried_behind_them() -> (
+    None
+):
+    slow = {"n0_ideas": [[RunScript(seconds=60)]]}
+    bench = search(FakeTrees(propose), slow, max_depth=1)
+    bench.run(5)
+    bench.order(ProposeIdea(node="n0", text="# 0.7 of mine"))
+    bench.run(5)
+    assert not find(bench).is_listed
+    bench.run(150)
+    titles = [one.idea and one.idea.title for one in find(bench).evaluations.values()]
+    assert titles == [*propose("n0"), "0.7 of mine"]
+
+
 def test_a_person_s_idea_lies_among_those_of_its_node(tmp_path: Path) -> None:
     trees = DiskTrees(
         directory=tmp_path, state_dir=tmp_path, plan=PLAN, planner=ChildPlanner()
     )
     made = [trees.write_idea("n2", "# Less\n\nof it\n") for _ in range(2)]
     assert made[0] == made[1]
-    assert list(trees.read_ideas("", "n2", 9).ideas) == made[:1] or not made[0].by
+    assert trees.read_ideas("", "n2", 9).ideas == ()  # nobody proposed it
     assert (tmp_path / "node_ideas" / made[0].id).read_text() == "# Less\n\nof it\n"
     with pytest.raises(UsageError):
         trees.write_idea("n2", " \n")

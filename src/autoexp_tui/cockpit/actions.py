@@ -6,7 +6,6 @@ stopping it, or losing the terminal, leaves everything as it was."""
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from autoexp_tui.cockpit.context import KEEP, CockpitContext
 from autoexp_tui.cockpit.dialogs.question import Answer as Reply
 from autoexp_tui.cockpit.dialogs.question import QuestionScreen
 from autoexp_tui.cockpit.dialogs.reader import FaultsScreen, Page, ReaderScreen
-from autoexp_tui.cockpit.logfile import open_regular
+from autoexp_tui.cockpit.logfile import read_clean
 from autoexp_tui.cockpit.render.growth_questions import ask_growth, ask_ways
 from autoexp_tui.cockpit.render.plan_findings import render_fault
 from autoexp_tui.cockpit.render.questions import (
@@ -63,7 +62,6 @@ from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.planning.growth import Choices, Growth, list_swept
-from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
@@ -75,9 +73,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import Plan
-
-MOST_SHOWN = 1 << 16
-"""Bytes of each file that an approval shows."""
 
 Files: TypeAlias = Sequence[tuple[str, str]]
 """Path and text of each file that belongs to an approval."""
@@ -402,7 +397,7 @@ class Actions:
         shown = [one.show_files for one in approvals if isinstance(one, Approval)]
 
         def read() -> Files:
-            return [(path, _read_file(path)) for paths in shown for path in paths]
+            return [(path, read_clean(path)) for paths in shown for path in paths]
 
         return await self._context.background.fetch(f"approval {job.name}", read)
 
@@ -568,17 +563,3 @@ def _explain_nothing(what: str, scope: Scope) -> str:
     which = "the marked job" if len(scope.jobs) == 1 else f"the {scope.words}"
     none = "it" if len(scope.jobs) == 1 else "none of them"
     return f"{which}: {none} {what}   esc clears marks"
-
-
-def _read_file(path: str) -> str:
-    """The beginning of a file as clean text; one that cannot be read says why."""
-    try:
-        with os.fdopen(open_regular(path), "rb") as file:
-            data = file.read(MOST_SHOWN + 1)
-    except FileNotFoundError:
-        return "(not there yet)"
-    except OSError as error:
-        return f"(cannot be read: {error.strerror or error})"
-    text = clean(data[:MOST_SHOWN].decode("utf-8", "replace"), keep_newlines=True)
-    more = os.path.getsize(path) - MOST_SHOWN if len(data) > MOST_SHOWN else 0
-    return f"{text}\n({more} further bytes are not shown)" if more > 0 else text

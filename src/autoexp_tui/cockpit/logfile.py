@@ -66,6 +66,33 @@ _Row: TypeAlias = tuple[int, bytes]
 """Where a line begins; its bytes, as far as they count."""
 
 
+MOST_SHOWN: Final = 1 << 16
+"""Bytes of a file that are shown beside other things."""
+
+
+def read_clean(
+    path: str,
+    most: int = MOST_SHOWN,
+    *,
+    end: bool = False,
+    missing: str = "not there yet",
+) -> str:
+    """The beginning, or the end, of a regular file as clean text; one that cannot be
+    read says why."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - most) if end else 0)
+            data = file.read(most)
+    except FileNotFoundError:
+        return f"({missing})"
+    except OSError as error:
+        return f"(cannot be read: {error.strerror or error})"
+    text = clean(data.decode("utf-8", "replace"), keep_newlines=True)
+    is_cut = size > most and not end
+    return f"{text}\n({size - most} further bytes are not shown)" if is_cut else text
+
+
 def open_regular(path: str) -> int:
     """A handle to read a regular file; raises OSError for a pipe, at once."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

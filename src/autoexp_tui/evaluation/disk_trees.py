@@ -37,7 +37,7 @@ from autoexp_tui.tree.context_pack import (
 )
 from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubts
 from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
-from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, parse_idea
+from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, is_personal, parse_idea
 from autoexp_tui.tree.ideas import Idea as ParsedIdea
 from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, SWEEP
 from autoexp_tui.tree.options import TreeOptions
@@ -309,6 +309,7 @@ class DiskTrees:
         found = [
             Idea(node=node, file=path.name, title=idea.title, sha256=idea.text_hash)
             for path, idea in _read_ideas(Path(directory, "node_ideas", node), problems)
+            if not is_personal(path.name)
         ]
         failed = self.directory / "calls" / f"{node}_ideas" / IMPLEMENTED
         told = find_record(Implemented, failed) or Implemented()

@@ -27,7 +27,7 @@ from autoexp_tui.evaluation.steps import (
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.text.sanitize import clean_line
-from autoexp_tui.tree.ideas import MOST_BYTES, SUFFIX
+from autoexp_tui.tree.ideas import MOST_BYTES, SUFFIX, is_personal
 from autoexp_tui.worktrees.checkouts import restore_worktree
 from autoexp_tui.worktrees.tree_repository import Place
 
@@ -39,7 +39,7 @@ def propose(request: Request) -> Implemented | None:
     source = request.options.ideas
     target = Path(request.directory, "node_ideas", request.node)
     make_directory(target)
-    there = sorted(target.glob(f"*{SUFFIX}"))
+    there = _list_proposed(target)
     if there and not request.options.force_regenerate_ideas:
         return None
     for path in there:
@@ -56,9 +56,14 @@ def propose(request: Request) -> Implemented | None:
         _run_command(fence, worktree, target)
     else:
         told = _ask_agent(fence, worktree, target)
-    if not any(target.glob(f"*{SUFFIX}")):
+    if not _list_proposed(target):
         raise StepFailed("no_ideas", told.problem if told else "it wrote none")
     return told
+
+
+def _list_proposed(target: Path) -> Sequence[Path]:
+    found = target.glob(f"*{SUFFIX}")
+    return [path for path in found if not is_personal(path.name)]
 
 
 def _run_command(fence: Fence, worktree: Path, target: Path) -> None:

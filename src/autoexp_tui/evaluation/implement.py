@@ -209,14 +209,20 @@ def _commit(request: Request) -> Implemented:
     except CandidateRefused as refused:
         reasons = "; ".join(map(str, refused.refusals))
         raise StepFailed("refused", reasons) from None
-    patch, more = read_patch(repository, request.commit, made.commit, _PATCH)
-    note = "\n# it goes on\n" if more else ""
-    write_atomic(request.home / "candidate.patch", (patch + note).encode())
+    _write_patch(request, "candidate.patch", request.commit, made.commit)
+    if request.commit != request.root_commit:
+        _write_patch(request, "since_root.patch", request.root_commit, made.commit)
     digest = hash_diff(repository, request.commit, made.commit)
     if known := request.known_diffs.get(digest):
         raise StepFailed("repeated_change", known)
     _set_ref(repository, request, made.commit)
     return Implemented(commit=made.commit, diff_sha256=digest, files=len(made.changes))
+
+
+def _write_patch(request: Request, name: str, old: str, new: str) -> None:
+    patch, more = read_patch(request.repository, old, new, _PATCH)
+    note = "\n# it goes on\n" if more else ""
+    write_atomic(request.home / name, (patch + note).encode())
 
 
 def _find_epoch(request: Request) -> int:

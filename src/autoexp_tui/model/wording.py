@@ -441,7 +441,7 @@ noise_not_measured: noise not known
     `noise.repeats` asks for the noise of the baseline, and it is not measured
 indecisive: indecisive
     indecisive: a gain of {gain} is less than {k} standard errors of {error}
-promoted: promoted, rank {rank}
+promoted: rank {rank}
     promoted: rank {rank}, and the best {width} become nodes
 beyond_beam: rank {rank}
     not promoted: rank {rank}, and only the best {width} become nodes

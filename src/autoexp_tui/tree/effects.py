@@ -314,16 +314,13 @@ class WriteIdea(_OfTree, kind="write_idea"):
 
 
 def find_objection(tree: Tree | None, idea: Idea | str) -> str:
-    """Why an idea, or one for a node of that name, cannot be tried now; empty: it
-    can. Before a depth is listed its ideas are still being sought."""
+    """Why an idea, or one for a node of that name, cannot be tried; empty: it can."""
     node = idea if isinstance(idea, str) else idea.node
     if tree is None or node not in tree.nodes:
         return f"there is no node {node}"
     if tree.stopped:
         return "the search has ended"
-    if not tree.is_listed:
-        return "the ideas of this depth are still being sought; add it when they are"
-    known = tree.nodes[node].ideas or ()
+    known = (*(tree.nodes[node].ideas or ()), *tree.added)
     if isinstance(idea, Idea) and any(one.id == idea.id for one in known):
         return f"{idea.id} is there"
     return ""

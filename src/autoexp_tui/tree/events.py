@@ -141,6 +141,7 @@ class DepthListed(_OfTree):
         tree = tree_of(state)
         tree.waiting, tree.is_listed = self.ideas, True
         tree.skipped += self.skipped
+        _admit_added(state)
 
     def format_headline(self, now: float) -> Headline:
         repeats = f"{plural(len(self.skipped), 'repeat')}" if self.skipped else ""
@@ -321,22 +322,31 @@ class EvaluationMarked(_OfTree):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdeaAdded(_OfTree):
     """A person adds an idea to a node; one that is no node of the beam becomes one of
-    the present depth."""
+    the present depth. While the ideas of the depth are sought it waits for them."""
 
     idea: Idea
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        tree, idea = tree_of(state), self.idea
-        tree.waiting = (*tree.waiting, idea)
-        if idea.node not in tree.frontier:
-            tree.frontier = (*tree.frontier, idea.node)
-        known = tree.nodes[idea.node].ideas or ()
-        _change_node(state, idea.node, ideas=(*known, idea))
+        tree = tree_of(state)
+        tree.added = (*tree.added, self.idea)
+        if tree.is_listed:
+            _admit_added(state)
 
     def format_headline(self, now: float) -> Headline:
         about = f"{self.idea.node}: {self.idea.title}"
         by = f"by {self.idea.by}" if self.idea.by else ""
         return Headline("idea added", join_parts(about, by))
+
+
+def _admit_added(state: SessionState) -> None:
+    """Let what a person added be tried, behind what was proposed."""
+    tree = tree_of(state)
+    for idea in tree.added:
+        if idea.node not in tree.frontier:
+            tree.frontier = (*tree.frontier, idea.node)
+        known = tree.nodes[idea.node].ideas or ()
+        _change_node(state, idea.node, ideas=(*known, idea))
+    tree.waiting, tree.added = (*tree.waiting, *tree.added), ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,4 +435,5 @@ class TreeStopped(_OfTree, verb="search ended"):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         tree = tree_of(state)
-        tree.stopped, tree.waiting, tree.held = self.why, (), None
+        tree.stopped, tree.held = self.why, None
+        tree.waiting, tree.added = (), ()

@@ -21,6 +21,7 @@ MOST_BYTES: Final = 64 * 1024
 SUFFIX: Final = ".md"
 _TITLE: Final = 120
 _ID: Final = 12
+_PERSONAL: Final = re.compile(rf"own_[0-9a-f]{{{_ID}}}{re.escape(SUFFIX)}")
 _BULLET: Final = re.compile(r"(?:[-*+\u2022\u2023\u25e6\u2043]|\d{1,3}[.)])\s+")
 
 
@@ -60,6 +61,11 @@ class Listed(Protocol):
 
 
 T = TypeVar("T", bound=Listed)
+
+
+def is_personal(file_name: str) -> bool:
+    """Whether it is the name of a person's idea: nobody proposed that."""
+    return _PERSONAL.fullmatch(file_name) is not None
 
 
 def parse_idea(file_name: str, data: bytes) -> Idea:

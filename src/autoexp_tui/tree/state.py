@@ -213,6 +213,8 @@ class Tree:
     frontier: tuple[str, ...] = ()
     waiting: tuple[Idea, ...] = ()
     """Ideas of this depth that are not opened yet, in order."""
+    added: tuple[Idea, ...] = ()
+    """What a person added before the ideas of this depth were known."""
     is_listed: bool = False
     """Whether the ideas of all nodes of this depth are known."""
     open: tuple[str, ...] = ()

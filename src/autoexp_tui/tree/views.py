@@ -277,6 +277,8 @@ def _render_head(search: Mapping[str, Any]) -> Iterator[str]:
     yield f"- complete: {complete}"
     yield f"- context of ideas: {config['ideas_context_strategy']}"
     yield f"- metrics: {_cell(', '.join(metrics))}"
+    yield "- scores, deltas of the primary metric, grades and ranks: on the root"
+    yield "- gate: on the parent; what is better than the root may be worse than that"
     yield f"- root: {search['root']['commit']}"
 
 
@@ -342,7 +344,7 @@ def format_comparison(found: Mapping[str, Any], title: str) -> Iterator[str]:
 def _render_best(search: Mapping[str, Any]) -> Iterator[str]:
     best = find_best(search)
     yield from ("", "## Best path", "")
-    yield "| node | evaluation | commit | idea | score | primary | rows |"
+    yield "| node | evaluation | commit | idea | root score | root delta | rows |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for name in list_chain(search, best):
         node = search["nodes"][name]
@@ -372,9 +374,9 @@ def _render_depths(search: Mapping[str, Any]) -> Iterator[str]:
         here.sort(key=lambda one: (one["decision"]["rank"] or 10**9, _number(one)))
         yield from ("", f"## Depth {depth}", "")
         yield (
-            "| rank | evaluation | node | parent | commit | idea | score | primary "
-            "| grade | explore | gate | ok rows | used | baseline | result "
-            "| experiment | reason |"
+            "| rank | evaluation | node | parent | commit | idea | root score "
+            "| root delta | root grade | explore | parent gate | ok rows | used "
+            "| baseline | result | experiment | reason |"
         )
         yield "|" + " --- |" * 17
         for one in here:

@@ -60,6 +60,12 @@ _ORIGINS: Final[dict[Origin, Role]] = {
 }
 _ROLES: Final[dict[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
 """By the first character of a line of a unified diff."""
+
+
+def render_diff(lines: Iterable[str]) -> Iterator[Line]:
+    return (line(Span(text, _ROLES.get(text[:1], "text"))) for text in lines)
+
+
 _SET: Final = frozenset({"changed", "swept", "override"})
 """Origins of values that somebody chose for this run."""
 _WIDEST_KEY: Final = 48
@@ -217,12 +223,12 @@ def _build_diff(
     changed = sum(text[:1] in "+-" for text in shown) - 2
     return Page(
         f"{title} ({plural(changed, 'line')})",
-        tuple((Span(text, _ROLES.get(text[:1], "text")),) for text in shown),
+        tuple(render_diff(shown)),
     )
 
 
 class ReaderScreen(Overlay[str | None]):
-    """Pages, which `n` and `p` turn; any of `passes` closes it and is handed on."""
+    """Pages, which `turn` and `p` turn; any of `passes` closes it and is handed on."""
 
     edge_role = "accent"
 
@@ -232,8 +238,10 @@ class ReaderScreen(Overlay[str | None]):
         title: str,
         pages: Sequence[Page],
         passes: Mapping[str, str] | None = None,
+        turn: str = "n",
     ) -> None:
         super().__init__(context)
+        self._turn = turn
         self.pages = pages
         """What is to be read, as far as it is known."""
         self.most_cells = 170 if len(pages) > 1 else 100
@@ -261,11 +269,13 @@ class ReaderScreen(Overlay[str | None]):
         keys = [(display_key(key), words) for key, words in self._passes.items()]
         if len(self.pages) > 1:
             after = self.pages[(self._at + 1) % len(self.pages)]
-            keys += [("n", after.title), ("p", self.pages[self._at - 1].title)]
+            keys += [(self._turn, after.title)]
+        if len(self.pages) > 2:
+            keys += [("p", self.pages[self._at - 1].title)]
         return [(), cut((Span("[Close]", "button"), *build_keys(keys)), cells)]
 
     async def process_key(self, event: events.Key) -> None:
-        step = {"n": 1, "p": -1, "right": 1, "left": -1}.get(event.key, 0)
+        step = {self._turn: 1, "p": -1, "right": 1, "left": -1}.get(event.key, 0)
         if event.key in self._passes:
             self.finish(event.key)
         elif step and len(self.pages) > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Literal
 
 from autoexp_tui.cockpit.render.questions import Choice, Question
@@ -21,8 +23,8 @@ _WORDS: Final = {
 }
 
 
-def ask_mark(one: Evaluation, choice: Literal["promote", "reject"]) -> Question:
-    """What A and X ask; a mark that is there can be taken away."""
+def _ask_mark(choice: Literal["promote", "reject"], one: Evaluation) -> Question:
+    """A mark that is there can be taken away."""
     choices = [Choice(choice, f"{choice} {one.id}", asks="reason")]
     if one.mark is not None:
         choices.append(Choice("", f"take the mark away: {one.mark.choice}"))
@@ -42,14 +44,12 @@ def ask_mark(one: Evaluation, choice: Literal["promote", "reject"]) -> Question:
     )
 
 
-def ask_end(one: Evaluation) -> Question:
-    """What K asks; a countdown follows."""
+def _ask_end(one: Evaluation) -> Question:
+    """A countdown follows."""
+    told = "Its steps are ended with all their processes. It has no result."
     return Question(
         title=f"End {one.id}?",
-        lines=(
-            _name_idea(one),
-            line("Its steps are ended with all their processes. It has no result."),
-        ),
+        lines=(_name_idea(one), line(told)),
         stay="Keep running",
         confirm="end it",
         danger=True,
@@ -59,16 +59,11 @@ def ask_end(one: Evaluation) -> Question:
     )
 
 
-def ask_retry(one: Evaluation) -> Question:
-    """What R asks."""
+def _ask_retry(one: Evaluation) -> Question:
+    told = f"Round {one.round + 1}: it is implemented and measured anew, at once."
     return Question(
         title=f"Try {one.id} again?",
-        lines=(
-            _name_idea(one),
-            line(
-                f"Round {one.round + 1}: it is implemented and measured anew, at once."
-            ),
-        ),
+        lines=(_name_idea(one), line(told)),
         stay="Leave it",
         confirm="try it again",
         choices=(Choice("retry", f"try {one.id} again"),),
@@ -76,16 +71,23 @@ def ask_retry(one: Evaluation) -> Question:
     )
 
 
+ASKED: Final[Mapping[str, Callable[[Evaluation], Question]]] = {
+    "approve": partial(_ask_mark, "promote"),
+    "reject": partial(_ask_mark, "reject"),
+    "end": _ask_end,
+    "retry": _ask_retry,
+}
+"""What a verb asks of an evaluation."""
+
+
 def ask_idea(node: Node) -> Question:
     """What I and B ask: an idea for a node."""
     of = f", made of {node.evaluation}" if node.evaluation else ", the root"
     chain = [line(Span(f"  {outside(one.title)}", "muted")) for one in node.chain]
+    told = f"It is tried on {node.id}{of}, behind the other ideas of the depth."
     return Question(
         title=f"Add an idea to {node.id}?",
-        lines=(
-            line(f"It is tried on {node.id}{of}, in the present depth."),
-            *chain,
-        ),
+        lines=(line(told), *chain),
         stay="Add none",
         confirm="add it",
         choices=(Choice("idea", "an idea", asks="title: what to do and why"),),

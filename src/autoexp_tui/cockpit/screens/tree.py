@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.dialogs.reader import Page, ReaderScreen
+from autoexp_tui.cockpit.dialogs.reader import Page, ReaderScreen, render_diff
 from autoexp_tui.cockpit.keymap import Pane
-from autoexp_tui.cockpit.logfile import open_regular
+from autoexp_tui.cockpit.logfile import read_clean
 from autoexp_tui.cockpit.render.layout import Boxes, build_tree_boxes
-from autoexp_tui.cockpit.render.tree_questions import (
-    ask_end,
-    ask_idea,
-    ask_mark,
-    ask_retry,
-)
+from autoexp_tui.cockpit.render.tree import Records
+from autoexp_tui.cockpit.render.tree_questions import ASKED, ask_idea
 from autoexp_tui.cockpit.screens.base import BoxScreen
-from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside
+from autoexp_tui.cockpit.spans import Line, line, outside
 from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.cockpit.widgets.tree_pane import (
     DetailPane,
@@ -29,7 +26,7 @@ from autoexp_tui.cockpit.widgets.tree_pane import (
     TreePane,
     TreeView,
 )
-from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import count, duration, plural
 from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.jobs import find_evaluation_dir
 from autoexp_tui.tree.state import ROOT, Evaluation, Node
@@ -40,11 +37,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_SHOWN: Final = 1 << 17
+MOST_READ: Final = 1 << 17
 """Bytes of a patch, or of the end of a transcript, that are shown."""
-_ROLES: Final[Mapping[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
-"""Of the lines of a patch, by their first sign."""
-_RECORDS: Final = {"implement": "implemented.json", "sweep": "swept.json"}
+_MOST_BESIDE: Final = 200
+"""Lines of a change that stand in the detail."""
+_STEPS: Final = ("implemented.json", "swept.json")
 """What each step says of itself."""
 
 
@@ -57,12 +54,11 @@ class TreeScreen(BoxScreen):
 
     def __init__(self, context: CockpitContext) -> None:
         super().__init__(context)
-        view = TreeView(self.model)
+        self.view = TreeView(self.model)
         self.pane = TreePane(context, id="tree")
         self.detail = DetailPane(context, id="detail")
         self.frontier = FrontierPane(context, id="frontier")
-        self.pane.view = self.detail.view = self.frontier.view = view
-        self.view = view
+        self.pane.view = self.detail.view = self.frontier.view = self.view
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -77,6 +73,8 @@ class TreeScreen(BoxScreen):
         return boxes
 
     def renew_panes(self) -> None:
+        if not self.view.renew():
+            self.run_worker(self._lay_out())
         self.pane.renew()
         self.frontier.renew()
         self._follow_cursor()
@@ -90,14 +88,18 @@ class TreeScreen(BoxScreen):
         self.detail.show(self.pane.key)
         one = self.pane.evaluation
         if one is not self._told and one is not None and one.judgement is not None:
-            self.run_worker(self._read_isolation(one.id))
+            self.run_worker(self._read_records(one.id))
         self._told = one
 
-    async def _read_isolation(self, evaluation: str) -> None:
+    async def _lay_out(self) -> None:
+        await self.view.lay_out(self.context.background)
+        self.renew_panes()  # of what came meanwhile
+
+    async def _read_records(self, evaluation: str) -> None:
         home = self._find_home(evaluation)
-        found = await self._fetch(lambda: _read_isolation(home))
-        if self.detail.key in (evaluation, ROOT) and found != self.detail.isolation:
-            self.detail.isolation = found
+        found = await self._fetch(lambda: _read_records(home))
+        if self.detail.key in (evaluation, ROOT) and found != self.detail.records:
+            self.detail.records = found
             self.detail.renew()
 
     async def _fetch(self, work: Callable[[], T]) -> T:
@@ -114,7 +116,7 @@ class TreeScreen(BoxScreen):
             return ()
         is_here = one is not None and one.id in tree.here
         judged = one.judgement if one is not None else None
-        adds = tree.is_listed and not tree.stopped
+        adds = not tree.stopped
         useful = {
             "tree.approve": is_here or bool(self._list_asks()),
             "tree.reject": is_here,
@@ -171,11 +173,7 @@ class TreeScreen(BoxScreen):
             return ask_idea(node) if node is not None else None
         if one is None or f"tree.{verb}" not in self.find_useful():
             return None
-        if verb == "approve":
-            return ask_mark(one, "promote")
-        if verb == "reject":
-            return ask_mark(one, "reject")
-        return ask_end(one) if verb == "end" else ask_retry(one)
+        return ASKED[verb](one)
 
     # Looking
 
@@ -205,29 +203,26 @@ class TreeScreen(BoxScreen):
 
     async def action_tree_diff(self) -> None:
         """The change of the row; again: all changes since the root."""
-        tree, one = self.view.tree, self.pane.evaluation
-        if tree is None or one is None or one.idea is None:
+        one = self.pane.evaluation
+        if one is None or one.idea is None:
             self.notify("it changes nothing")
-            return
-        above = [node.evaluation for node in tree.list_ancestors(one.node)]
-        chain = [*filter(None, reversed(above)), one.id]
-        self.run_worker(self._show_diffs(one.id, one.node, chain))
+        else:
+            self.run_worker(self._show_changes(one))
 
-    async def _show_diffs(self, name: str, node: str, chain: Sequence[str]) -> None:
-        homes = [self._find_home(one) for one in chain]
-        found = await self._fetch(lambda: [*map(_read_patch, homes)])
-        own = Page(f"against {node}", tuple(_render_patch(found[-1])))
-        lines: list[Line] = []
-        for evaluation, text in zip(chain, found, strict=True):
-            lines += [line(Span(f"-- {evaluation}", "title")), *_render_patch(text)]
-        page, other = own, Page("since the root", tuple(lines))
-        while True:
-            passes = {"d": f"the change {other.title}"}
-            title = f"The change of {name}, {page.title}"
-            reader = ReaderScreen(self.context, title, [page], passes)
-            if await self.app.push_screen_wait(reader) != "d":
-                return
-            page, other = other, page
+    async def _show_changes(self, one: Evaluation) -> None:
+        home, files = self._find_home(one.id), {f"against {one.node}": _OWN}
+        if one.node != ROOT:
+            files["since the root"] = "since_root.patch"
+        pages = await self._fetch(
+            lambda: [
+                Page(title, tuple(render_diff(_read_patch(home, name))))
+                for title, name in files.items()
+            ]
+        )
+        title = f"The change of {one.id}"
+        title += f", {pages[0].title}" if len(pages) == 1 else ""
+        reader = ReaderScreen(self.context, title, pages, turn="d")
+        await self.app.push_screen(reader)
 
     async def action_tree_transcript(self) -> None:
         one = self.pane.evaluation
@@ -250,57 +245,70 @@ _EXPLAINED: Final[Mapping[str, str]] = {
     "reject": "only an evaluation of the present depth can be rejected",
     "end": "it is not under way",
     "retry": "only one of the present depth without results can be tried again",
-    "idea": "an idea can be added once those of the depth are listed",
-    "branch": "no node, or no time for it: only a node, while a depth is evaluated",
+    "idea": "the search has ended",
+    "branch": "it is no node, or the search has ended",
 }
 """Why a verb has nothing to do."""
 
 
-def _read_isolation(home: str) -> Mapping[str, str]:
-    """What held in each step, as the steps told."""
-    found = {}
-    for step, name in _RECORDS.items():
-        try:
-            record = json.loads(_read_text(os.path.join(home, name)))
-        except (OSError, ValueError):
-            continue  # the step left no record; its reason says why
-        if isinstance(record, dict) and record.get("isolation"):
-            found[step] = str(record["isolation"])
-    return found
+_OWN: Final = "candidate.patch"
 
 
-def _read_text(path: str, *, end: bool = False) -> str:
-    """The beginning, or the end, of a regular file; raises OSError."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        if end:
-            file.seek(max(0, os.path.getsize(path) - MOST_SHOWN))
-        return file.read(MOST_SHOWN).decode("utf-8", "replace")
+def _read_patch(home: str, name: str) -> list[str]:
+    path = os.path.join(home, name)
+    text = read_clean(path, MOST_READ, missing="it left no change")
+    return [outside(row, 2000) for row in text.split("\n")]
 
 
-def _read_patch(home: str) -> str:
+def _read_records(home: str) -> Records:
+    """What the files of an evaluation that has ended say."""
+    steps = (_read_record(home, name) for name in _STEPS)
+    calls = os.path.join(home, "experiment", "calls")
+    found = ((name, _read_record(calls, name, "answer.json")) for name in _list(calls))
+    rows = _read_patch(home, _OWN) if os.path.exists(f"{home}/{_OWN}") else []
+    return Records(
+        isolation=[*{str(one["isolation"]): 0 for one in steps if "isolation" in one}],
+        calls=[f"{name}: {_describe_call(one)}" for name, one in found if one],
+        changes=[*render_diff(rows[:_MOST_BESIDE])],
+    )
+
+
+def _read_record(*path: str) -> dict[str, Any]:
+    """Empty: it was not left, or says nothing; why, its evaluation tells."""
     try:
-        return _read_text(os.path.join(home, "candidate.patch"))
-    except FileNotFoundError:
-        return "(it left no change)"
-    except OSError as error:
-        return f"(cannot be read: {error.strerror or error})"
+        record = json.loads(read_clean(os.path.join(*path), MOST_READ))
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
-def _render_patch(text: str) -> Iterator[Line]:
-    for row in clean(text, keep_newlines=True).split("\n"):
-        yield line(Span(outside(row, 2000), _ROLES.get(row[:1], "text")))
+def _describe_call(answer: Mapping[str, Any]) -> str:
+    """`ok, 4 min, 12 steps, 31k tokens, cost 0.21`"""
+    usage = answer.get("usage")
+    told = {**answer, **(usage if isinstance(usage, dict) else {})}.items()
+    numbers = {key: one for key, one in told if isinstance(one, int | float)}
+    known = {key: one for key, one in numbers.items() if one and isfinite(one)}
+    tokens = known.get("input_tokens", 0) + known.get("output_tokens", 0)
+    parts = [str(answer.get("outcome")), duration(known.get("seconds", 0.0))]
+    parts += [plural(int(known["steps"]), "step")] if "steps" in known else []
+    parts += [f"{count(tokens)} tokens"] if tokens else []
+    parts += [f"cost {known['cost']:g}"] if "cost" in known else []
+    return ", ".join(parts)
+
+
+def _list(home: str) -> list[str]:
+    """The names in a directory, the oldest first."""
+    try:
+        found = sorted(os.scandir(home), key=lambda one: one.stat().st_mtime)
+    except OSError:
+        return []
+    return [one.name for one in found]
 
 
 def _read_transcripts(home: str) -> Iterator[Page]:
     """The ends of the transcripts of an evaluation's calls, in their order."""
-    try:
-        calls = sorted(os.scandir(home), key=lambda one: one.stat().st_mtime)
-    except FileNotFoundError:
-        return
-    for call in calls:
-        try:
-            text = _read_text(os.path.join(call.path, "transcript.log"), end=True)
-        except OSError as error:
-            text = f"(cannot be read: {error.strerror or error})"
-        rows = clean(text, keep_newlines=True).rstrip("\n").split("\n")
-        yield Page(outside(call.name), tuple(line(outside(row, 2000)) for row in rows))
+    for call in _list(home):
+        path = os.path.join(home, call, "transcript.log")
+        rows = read_clean(path, MOST_READ, end=True).rstrip("\n").split("\n")
+        lines: list[Line] = [line(outside(row, 2000)) for row in rows]
+        yield Page(outside(call), tuple(lines))

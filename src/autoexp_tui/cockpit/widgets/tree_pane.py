@@ -1,16 +1,16 @@
 """The panes of a search: its tree, what is under the cursor, and who would go on.
 
-All of them draw from one `TreeView`, which works the outline out anew only where the
-tree has other rows."""
+All of them draw from one `TreeView`: a tree, and the outline that was made of it."""
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.tree import (
     Outline,
+    Records,
     State,
     build_detail,
     build_frontier,
@@ -19,37 +19,64 @@ from autoexp_tui.cockpit.render.tree import (
     build_row,
     build_stairs,
     describe_progress,
+    find_files,
     sign_tree,
 )
-from autoexp_tui.cockpit.spans import Line, line
+from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
-from autoexp_tui.tree.jobs import find_evaluation_dir, list_job_names
+from autoexp_tui.tree.jobs import list_job_names
 from autoexp_tui.tree.state import BASELINE, PART, ROOT, Evaluation, Tree
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.context import Background
     from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView
 
+_MANY: Final = 500
+"""Evaluations from which on the keys would feel that an outline is made."""
+
 
 class TreeView:
-    """The tree of the newest snapshot, with what all its rows need."""
+    """A tree with what all its rows need."""
 
     def __init__(self, model: SessionModel) -> None:
         self._model = model
         self._signature: tuple[object, ...] = ()
+        self._is_busy = False
         self.tree: Tree | None = None
         self.outline: Outline | None = None
 
-    def renew(self) -> Tree | None:
-        """Take the newest tree; None: the session has none."""
+    def _find_newest(self) -> Tree | None:
+        """None: the session has no search that was opened."""
         found = self._model.session.snapshot.parts.get(PART)
-        tree = found if isinstance(found, Tree) and found.root_commit else None
-        if tree is not None and tree is not self.tree:
-            signature = sign_tree(tree)
-            if signature != self._signature:
-                self._signature, self.outline = signature, build_outline(tree)
-        self.tree = tree
-        return tree
+        return found if isinstance(found, Tree) and found.root_commit else None
+
+    def renew(self) -> bool:
+        """Take the newest tree; False: it is large and has other rows, and `lay_out`
+        has to come first."""
+        tree = self._find_newest()
+        if tree is self.tree or self._is_busy:
+            return True
+        signature = sign_tree(tree) if tree is not None else ()
+        if tree is not None and signature != self._signature:
+            if len(tree.evaluations) >= _MANY:
+                return False
+            self.outline = build_outline(tree)
+        self.tree, self._signature = tree, signature
+        return True
+
+    async def lay_out(self, background: Background) -> None:
+        """Take the newest tree once its outline was made, behind the screen."""
+        tree = self._find_newest()
+        if tree is None or self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            work = partial(build_outline, tree)
+            self.outline = await background.fetch("outline", work)
+            self.tree, self._signature = tree, sign_tree(tree)
+        finally:
+            self._is_busy = False
 
     def find_job(self, one: Evaluation) -> JobView | None:
         """The job of an evaluation to look at: the first that has not ended, else the
@@ -80,9 +107,8 @@ class TreePane(ListPane):
     view: TreeView
 
     def renew(self) -> None:
-        tree = self.view.renew()
         outline = self.view.outline
-        self.set_keys(outline.keys if tree and outline else ())
+        self.set_keys(outline.keys if self.view.tree and outline else ())
 
     def build_title(self) -> Line:
         return describe_progress(self.view.tree) if self.view.tree else ()
@@ -112,14 +138,9 @@ class TreePane(ListPane):
         return (job,) if job is not None else ()
 
     def copy_text(self) -> str:
-        """The directory of the row's files."""
-        tree = self.view.tree
-        if tree is None:
-            return ""
-        if self.evaluation is not None:
-            return find_evaluation_dir(tree.directory, self.evaluation.id)
-        ideas = posixpath.join(tree.directory, "node_ideas", self.key)
-        return tree.directory if self.key == ROOT else ideas
+        """Where the row's files are."""
+        tree, outline = self.view.tree, self.view.outline
+        return find_files(tree, outline, self.key) if tree and outline else ""
 
 
 class DetailPane(TextPane):
@@ -129,25 +150,25 @@ class DetailPane(TextPane):
     heading = "Detail"
     view: TreeView
     key: str = ""
-    isolation: Mapping[str, str] = {}
-    """What held, by step, as far as it was read."""
+    records = Records()
+    """What its files say, as far as they were read."""
 
     def build_title(self) -> Line:
-        return line(self.key)
+        return line(outside(self.key))
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         view = self.view
         if view.tree is None or view.outline is None or not self.key:
             return ()
-        step, held = view.find_step, self.isolation
-        return build_detail(view.tree, view.outline, self.key, step, held, cells)
+        step, records = view.find_step, self.records
+        return build_detail(view.tree, view.outline, self.key, step, records, cells)
 
     def show(self, key: str) -> None:
         """Show a row; another one from its beginning."""
         is_other = key != self.key
         self.key = key
         if is_other:
-            self.isolation = {}
+            self.records = Records()
         self.renew(to_top=is_other)
 
 
@@ -158,6 +179,9 @@ class FrontierPane(TextPane):
     heading = "If this depth closed now"
     can_focus = False
     view: TreeView
+
+    def build_title(self) -> Line:
+        return line(Span("rank, score on the root, why", "muted"))
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         tree, outline = self.view.tree, self.view.outline
