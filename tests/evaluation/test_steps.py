@@ -101,6 +101,7 @@ def test_a_candidate_that_will_not_end_is_gone_in_time_and_the_next_one_starts(
     "code",
     [
         "open('large', 'wb').write(bytes(2 << 20))",
+        "while True: print('x' * 9999, flush=True)",
         "import time\nfor n in range(64):\n  open(f'{n}', 'wb').write(bytes(1 << 18))"
         "\ntime.sleep(60)",
     ],

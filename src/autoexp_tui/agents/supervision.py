@@ -87,10 +87,11 @@ class Transcript:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.fdopen(os.open(path, flags, 0o600), "wb")
         self._room, self._most_tail = most, min(_TAIL_BYTES, most)
-        self._tail, self._left_out = b"", 0
+        self._tail, self._left_out, self.total = b"", 0, 0
 
     def write(self, data: bytes) -> None:
         """Raises OSError."""
+        self.total += len(data)
         self._file.write(data[: self._room])
         self._file.flush()
         tail = self._tail + data[self._room :]
@@ -258,7 +259,9 @@ class _Run:
         while process.poll() is None:
             now = time.monotonic()
             if now >= look_at:
-                if measure_disk(self.program.directories) > limits.disk_bytes:
+                written = measure_disk(self.program.directories)
+                # What it prints is kept elsewhere too: in the log of its job.
+                if max(written, self.transcript.total) > limits.disk_bytes:
                     return Outcome.MAX_DISK
                 took = time.monotonic() - now
                 look_at = now + max(_DISK_SECONDS, 50 * took)

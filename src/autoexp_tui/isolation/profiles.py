@@ -83,11 +83,9 @@ def list_system_paths() -> Iterator[Path]:
 def list_interpreter_paths() -> Iterator[Path]:
     """This Python, its environment, a conda environment, and our package."""
     yield from map(Path, dict.fromkeys((sys.prefix, sys.base_prefix)))
-    yield from (Path(os.environ[k]) for k in _ENVIRONMENTS if os.environ.get(k))
+    own = map(os.environ.get, ("VIRTUAL_ENV", "CONDA_PREFIX"))
+    yield from map(Path, filter(None, own))
     yield Path(autoexp_tui.__file__).parents[1]  # an import lists it
-
-
-_ENVIRONMENTS: Final = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
 def list_program_paths(program: Path) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from autoexp_tui.storage.atomic import explaining, make_directory
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.repository import GitFailed
+from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.worktrees.diffs import list_changes
 from autoexp_tui.worktrees.tree_repository import (
     DETACHED,
@@ -131,27 +132,25 @@ def _remove(root: Path, inside: str) -> None:
         remove_below(root, inside)
 
 
+def is_worktree(directory: Path) -> bool:
+    """Whether its `.git` is as we make it."""
+    try:
+        return read_foreign(directory / ".git", len(DETACHED)) == DETACHED
+    except OSError:
+        return False
+
+
 def describe_intrusion(tree: TreeRepository, place: Place) -> str:
     """What foreign code did to the parts of a worktree that are ours: its `.git` and
     the links; empty: nothing."""
     worktree = tree.get_worktree(place)
     if not worktree.is_dir() or worktree.is_symlink():
         return "the worktree is gone"
-    try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-        handle = os.open(worktree / ".git", flags)
-        with os.fdopen(handle, "rb") as file:
-            is_ours = file.read(len(DETACHED) + 1) == DETACHED
-    except OSError:
-        is_ours = False
-    if not is_ours:
+    if not is_worktree(worktree):
         return "it made a repository of its own in place of .git"
     for path in tree.link_paths:
-        try:
-            is_link = os.readlink(worktree / path) == str(tree.top / path)
-        except OSError:
-            is_link = False
-        if not is_link:
+        link = worktree / path
+        if not link.is_symlink() or link.readlink() != tree.top / path:
             return f"it replaced {path}, which is linked into the worktree"
     return ""
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoexp_tui.model.errors import EnvironmentFailed, Problem, ValidationFailed
-from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.storage.repository import Repository
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import join_some
+from autoexp_tui.worktrees.checkouts import is_worktree
 from autoexp_tui.worktrees.diffs import SUBMODULE
-from autoexp_tui.worktrees.tree_repository import DETACHED, TreeRepository, require_name
+from autoexp_tui.worktrees.tree_repository import TreeRepository, require_name
 
 _SHOWN = 5
 _MOST = 64 << 20
@@ -118,22 +119,13 @@ def ignore_directory(directory: Path) -> None:
 def _find_nested(tree: TreeRepository) -> Iterator[Problem]:
     for place in (tree.top, tree.root):
         for above in (place, *place.parents):
-            if _is_ours(above):
+            if is_worktree(above):
                 problem = f"it lies in {above}, a worktree of a search"
                 hint = "Start from your own checkout, or choose tree.worktree_root."
                 yield Problem(problem, str(place), hint=hint)
     if tree.git_dir in (tree.root, *tree.root.parents):
         hint = "Choose another tree.worktree_root."
         yield Problem("it lies in the repository itself", str(tree.root), hint=hint)
-
-
-def _is_ours(directory: Path) -> bool:
-    link = directory / ".git"
-    with explaining(link, "look for a repository"):
-        if not link.is_file():
-            return False
-        with link.open("rb") as file:
-            return file.read(len(DETACHED)) == DETACHED
 
 
 def _list_files(git: Repository) -> dict[str, str]:
