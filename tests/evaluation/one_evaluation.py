@@ -157,7 +157,9 @@ class OneEvaluation:
         """Run the step that proposes ideas; its exit status, and what is there."""
         self.pack(opened)
         status = ideas.main([str(self.directory / "calls" / "n0_ideas" / "ideas.json")])
-        return status, self.trees.read_ideas(str(self.directory), "n0", most)
+        return status, self.trees.read_ideas(
+            str(self.directory), Node(id="n0", depth=0, commit=""), most
+        )
 
 
 def write_solver(text: str, *before: str) -> str:

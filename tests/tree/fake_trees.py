@@ -21,7 +21,7 @@ from autoexp_tui.tree.ports import (
 )
 from autoexp_tui.tree.results_csv import RowCounts, parse_results
 from autoexp_tui.tree.scores import compare_results
-from autoexp_tui.tree.state import Artifact, Idea, Judgement, Leftover, Tree
+from autoexp_tui.tree.state import Artifact, Idea, Judgement, Leftover, Node, Tree
 
 Propose = Callable[[str], Sequence[str]]
 """Titles of a node's ideas."""
@@ -43,6 +43,8 @@ class FakeTrees:
     calls: list[str] = field(default_factory=list)
     refs: dict[str, str] = field(default_factory=dict)
     views: list[Tree] = field(default_factory=list)
+    emptied: set[str] = field(default_factory=set)
+    """Evaluations whose output went."""
     results: dict[str, float] = field(default_factory=dict)
     """By path of an artifact."""
 
@@ -65,14 +67,20 @@ class FakeTrees:
         self.calls.append(f"pack {name}")
         return Packed(f"sha of {name}", (("node_ideas/n0/0.md", "sha"),))
 
-    def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
-        if faults := self.faults.get(node):
+    def read_ideas(self, directory: str, node: Node, most: int) -> Proposed:
+        if faults := self.faults.get(node.id):
             code, resume_at = faults.pop(0)
             return Proposed(code=code, problem="told", resume_at=resume_at)
-        titles = self.propose(node)[:most]
+        titles = self.propose(node.ideas_place)[:most]
+        again = f"r{node.round}/" if node.round > 1 else ""
         return Proposed(
             ideas=tuple(
-                Idea(node=node, file=f"{at}.md", title=title, sha256=f"sha {title}")
+                Idea(
+                    node=node.id,
+                    file=f"{again}{at}.md",
+                    title=title,
+                    sha256=f"sha {title}",
+                )
                 for at, title in enumerate(titles)
             )
         )
@@ -133,6 +141,7 @@ class FakeTrees:
         )
 
     def work(self, work: GitWork) -> Sequence[Leftover]:
+        self.emptied |= {*work.failed}
         self.calls.append(f"work {','.join(node for node, _ in work.nodes)}")
         self.refs |= dict(work.nodes)
         gone = (*work.rejected, *(one.path for one in work.leftovers))

@@ -12,7 +12,13 @@ import pytest
 
 from autoexp_tui.model.states import ACTIVE, Cause, Why
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.tree.commands import EndEvaluation, MarkEvaluation, ProposeIdea
+from autoexp_tui.tree.commands import (
+    EndEvaluation,
+    GrantRetry,
+    MarkEvaluation,
+    ProposeIdea,
+    RetryEvaluation,
+)
 from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.effects import WorkInGit, WritePack, build_pack
 from autoexp_tui.tree.events import CleanupDeferred, TreeBegun
@@ -425,3 +431,47 @@ def test_an_evaluation_that_a_person_ends_has_no_result() -> None:
     bench.order(EndEvaluation(evaluation="e1"))
     decide_all(bench)
     assert find_code(find_judgement(bench, "e1").why) == "ended_by_hand"
+
+
+def test_nodes_are_expanded_again_where_nothing_was_promoted() -> None:
+    def ideas(place: str) -> Sequence[str]:
+        return ["-0.5 worse"] if place == "n0" else ["-0.5 worse", "0.3 better"]
+
+    bench = search(FakeTrees(ideas), stop_on_empty_frontier=False)
+    bench.run(120)
+    tree = find(bench)
+    assert [one.expanded for one in tree.closed] == [("n0",), ("n0",)]
+    assert [one.idea.id for one in tree.evaluations.values() if one.idea] == [
+        "n0/0.md",
+        "n0/r2/1.md",  # the other repeats one of the first round
+    ]
+    assert tree.closed[1].nodes == ("n1",)
+    assert {"n0_ideas", "n0_ideas_r2"} <= bench.engine.state.jobs.keys()
+
+
+def test_a_person_may_grant_a_further_attempt() -> None:
+    lost = [RunScript(seconds=1.0, cause=Cause.NODE_FAIL)]
+    scripts = {"e1_sweep": [lost, lost, [RunScript(seconds=1.0)]]}
+    bench = search(FakeTrees(propose), scripts, max_depth=1)
+    bench.run(3)
+    bench.order(GrantRetry(evaluation="e1"))
+    decide_all(bench)
+    assert find_judgement(bench, "e1").outcome == "scored"
+
+
+def test_a_person_may_have_results_of_the_open_depth_made_again() -> None:
+    slow = {"e2_implement": [[RunScript(seconds=60.0)]]}
+    bench = search(FakeTrees(propose), slow, max_depth=1)
+    bench.run(20)
+    assert find_judgement(bench, "e1").outcome == "scored"
+    bench.order(RetryEvaluation(evaluation="e1", anyway=True))
+    decide_all(bench)
+    assert find(bench).evaluations["e1"].round == 2
+    assert "e1_sweep_r2" in bench.engine.state.jobs
+
+
+def test_the_output_of_what_came_to_no_results_goes_with_its_depth() -> None:
+    trees = FakeTrees(propose)
+    fails = {"e1_sweep": [[RunScript(seconds=1, cause=Cause.EXIT_CODE)]]}
+    decide_all(search(trees, fails, max_depth=1))
+    assert trees.emptied == {"e1"}

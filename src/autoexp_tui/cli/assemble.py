@@ -30,7 +30,15 @@ from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.executor_port import Submission
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.engine.ports import FoundWork, Parts, Planner, Pool, PoolKey
+from autoexp_tui.engine.ports import (
+    HEARTBEAT_SECONDS,
+    FoundWork,
+    Lease,
+    Parts,
+    Planner,
+    Pool,
+    PoolKey,
+)
 from autoexp_tui.events import events
 from autoexp_tui.executors.local.start import (
     find_wrapper_problem,
@@ -241,6 +249,14 @@ class _Owned:
             for pool in pools.values():
                 pool.close()
 
+        lease: Lease = self.lease
+        beat = HEARTBEAT_SECONDS
+        if plan.tree:
+            from autoexp_tui.evaluation.lock_view import ShownLease
+            from autoexp_tui.tree.options import read_options
+
+            beat = read_options(plan.tree).heartbeat_seconds
+            lease = ShownLease(lease, session.path / "tree")
         planner = ChildPlanner(state_dir=str(session.state_dir))
         sweeps: Any = plan.tree.get("sweep_max_parallel")
         given = (plan.executor.max_parallel, main.slots, sweeps)
@@ -248,7 +264,8 @@ class _Owned:
         parts = Parts(
             clock=clock,
             journal=self.journal,
-            lease=self.lease,
+            lease=lease,
+            heartbeat_seconds=beat,
             inbox=FileInbox(
                 session,
                 lambda name, reason: note(f"inbox: {name}: {reason}"),

@@ -50,7 +50,6 @@ _SWITCHES: Final = (
     "keep_failed_artifacts",
     "force_regenerate_ideas",
     "strict_fail_depth",
-    "stop_on_empty_frontier",
 )
 
 
@@ -70,6 +69,17 @@ def _list_flags() -> Iterator[Flag]:
         "DIR",
         action="append",
         default=None,
+    )
+    yield option(
+        "--stop-on-empty-frontier",
+        "end when nothing is promoted (on), else expand the same nodes again: "
+        "tree.stop_on_empty_frontier",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+    )
+    yield option("--rerun-evals", "evaluate what has ended of the open depth again")
+    yield option(
+        "--retry-in-progress", "one more attempt than --eval-retries for what is open"
     )
     yield option(
         "--resume",
@@ -138,6 +148,9 @@ def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
                 yield from ("++tree.ideas.agent=[]", "++tree.ideas.command=[]")
                 text = quote(os.path.abspath(value))
             yield f"++tree.{key}={'true' if value is True else text}"
+    if args.stop_on_empty_frontier is not None:
+        ends = str(args.stop_on_empty_frontier).lower()
+        yield f"++tree.stop_on_empty_frontier={ends}"
     if args.context_ideas_dir:
         places = map(quote, map(os.path.abspath, args.context_ideas_dir))
         yield f"++tree.ideas.context_dirs=[{','.join(places)}]"
@@ -173,7 +186,27 @@ def _open(options: Options, args: argparse.Namespace) -> SessionDir | EngineHand
             return session
         say(f"going on with session {session.id}; --no-resume begins another search")
     opener = opening.SessionOpener(options)
-    return opener.own(str(session.path), force=args.force)
+    handle = opener.own(str(session.path), force=args.force)
+    _order_again(handle, args)
+    return handle
+
+
+def _order_again(handle: EngineHandle, args: argparse.Namespace) -> None:
+    """What is asked for with a search that goes on. Depths that are closed stay."""
+    from autoexp_tui.tree.commands import GrantRetry, RetryEvaluation
+    from autoexp_tui.tree.state import PART, Tree
+
+    tree = handle.snapshot().parts.get(PART)
+    if not isinstance(tree, Tree):
+        return
+    here = [one for one in tree.list_here() if one.judgement is not None]
+    for one in here if args.rerun_evals else ():
+        order = RetryEvaluation(evaluation=one.id, anyway=True)
+        handle.send(order, by="autoexp-tree")
+    if args.rerun_evals and not here:
+        say("--rerun-evals: nothing of the open depth has ended; closed depths stay")
+    for name in tree.open if args.retry_in_progress else ():
+        handle.send(GrantRetry(evaluation=name), by="autoexp-tree")
 
 
 def _tell_end(session: str, parts: Mapping[str, Any], *, as_json: bool) -> int:

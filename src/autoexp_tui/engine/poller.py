@@ -41,7 +41,6 @@ _REST: Final = 4.0
 """A slow command rests for at least so many times what it took."""
 MOST_COMMANDS: Final = 4
 """Commands that run at a time, those apart that are long overdue."""
-HEARTBEAT_SECONDS: Final = 30.0
 INBOX_SECONDS: Final = 1.0
 
 LOOK_BYTES: Final = 4 << 20
@@ -126,7 +125,8 @@ class Poller:
         self.facts.look(now, t)
         self.logs.look(now, t, self.poll_seconds)
         if "heartbeat" in due:
-            self._submit("heartbeat", "house", self._beat, now + HEARTBEAT_SECONDS)
+            again = now + self.parts.heartbeat_seconds
+            self._submit("heartbeat", "house", self._beat, again)
 
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""

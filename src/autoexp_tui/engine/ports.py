@@ -278,6 +278,10 @@ class Journal(Protocol):
         """Release the file; appending ends."""
 
 
+HEARTBEAT_SECONDS: Final = 30.0
+"""Between heartbeats of an owner, where nothing else is asked for."""
+
+
 class Lease(Protocol):
     """The right to write one session."""
 
@@ -374,6 +378,8 @@ class Parts:
     log_fault: Callable[[str], None] = lambda _text: None
     close: Callable[[], None] = lambda: None
     """Called when the engine has ended: lets go of whatever else it was given."""
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
+    """Between heartbeats of the lease."""
     directory: Path = Path()
     log_file: str = ""
     gpus: int | None = None

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,10 +23,16 @@ from autoexp_tui.evaluation.requests import (
     write_record,
 )
 from autoexp_tui.evaluation.steps import StepFailed, require_refs
-from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import (
+    AutoexpError,
+    EnvironmentFailed,
+    UsageError,
+    format_os_reason,
+)
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.text.spelling import format_metric
 from autoexp_tui.tree.context_pack import (
@@ -39,7 +46,7 @@ from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubt
 from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
 from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, is_personal, parse_idea
 from autoexp_tui.tree.ideas import Idea as ParsedIdea
-from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, SWEEP
+from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, SWEEP, name_idea_job
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ports import (
     CollectRequest,
@@ -58,6 +65,7 @@ from autoexp_tui.tree.state import (
     Idea,
     Judgement,
     Leftover,
+    Node,
     Tree,
 )
 from autoexp_tui.tree.views import list_run, list_search, render_summary, write_manifest
@@ -175,7 +183,7 @@ class DiskTrees:
                 self._gather_facts(repository, request), options.ideas_context_strategy
             )
             files = pack.files
-            home = self.directory / "calls" / f"{request.node.id}_ideas"
+            home = self.directory / "calls" / name_idea_job(request.node)
             prompt, steps = pack.text.encode(), [IDEAS]
         else:
             home = self.directory / "eval" / evaluation.id
@@ -218,6 +226,7 @@ class DiskTrees:
             run=request.run,
             root_commit=request.root_commit,
             node=node.id,
+            ideas_place=node.ideas_place,
             commit=node.commit,
             evaluation=evaluation.id if evaluation else "",
             title=idea.title if idea else "",
@@ -303,15 +312,20 @@ class DiskTrees:
             outcome=reason.code if reason else outcome,
         )
 
-    def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
+    def read_ideas(self, directory: str, node: Node, most: int) -> Proposed:
         """See `tree.ports`."""
-        problems = list[str]()
+        problems, home = list[str](), Path(directory, "node_ideas")
         found = [
-            Idea(node=node, file=path.name, title=idea.title, sha256=idea.text_hash)
-            for path, idea in _read_ideas(Path(directory, "node_ideas", node), problems)
+            Idea(
+                node=node.id,
+                file=str(path.relative_to(home / node.id)),
+                title=idea.title,
+                sha256=idea.text_hash,
+            )
+            for path, idea in _read_ideas(home / node.ideas_place, problems)
             if not is_personal(path.name)
         ]
-        failed = self.directory / "calls" / f"{node}_ideas" / IMPLEMENTED
+        failed = self.directory / "calls" / name_idea_job(node) / IMPLEMENTED
         told = find_record(Implemented, failed) or Implemented()
         return Proposed(
             ideas=tuple(found[:most]),
@@ -445,7 +459,30 @@ class DiskTrees:
         ):
             ref = repository.get_ref(Place("cand", evaluation[1:]))
             left += self.prune(repository, evaluation, refs.get(ref, ""))
-        return [*left, *retry_cleanup(repository, work.leftovers)]
+        failed = work.failed if not work.options.keep_failed_artifacts else ()
+        outputs = [path for one in failed for path in self._list_outputs(one)]
+        outputs += [one.path for one in work.leftovers if one.kind == "dir"]
+        left += self._remove_outputs(outputs)
+        again = [one for one in work.leftovers if one.kind != "dir"]
+        return [*left, *retry_cleanup(repository, again)]
+
+    def _list_outputs(self, evaluation: str) -> Iterator[str]:
+        """What a candidate left, but for the records of its jobs, below the search's
+        directory."""
+        home = self.directory / "eval" / evaluation
+        found = chain(home.glob("output*/*"), home.glob("output*/*/*"))
+        for path in sorted(found):
+            own = path.relative_to(home)
+            if ".autoexp" not in own.parts and not (path / ".autoexp").is_dir():
+                yield str(path.relative_to(self.directory))
+
+    def _remove_outputs(self, paths: Sequence[str]) -> Iterator[Leftover]:
+        for path in paths:
+            try:
+                remove_below(self.directory, path)
+            except OSError as error:
+                reason = format_os_reason(error)
+                yield Leftover(path=path, kind="dir", reason=reason)
 
     def prune(
         self, repository: TreeRepository, evaluation: str, commit: str

@@ -37,7 +37,7 @@ _ANSWERS = f"ideas/*{SUFFIX}"
 def propose(request: Request) -> Implemented | None:
     """What it came to, as far as that needs words; raises StepFailed, AutoexpError."""
     source = request.options.ideas
-    target = Path(request.directory, "node_ideas", request.node)
+    target = Path(request.directory, "node_ideas", request.ideas_place)
     make_directory(target)
     there = _list_proposed(target)
     if there and not request.options.force_regenerate_ideas:

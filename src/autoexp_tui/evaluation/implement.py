@@ -33,6 +33,7 @@ from autoexp_tui.evaluation.steps import (
     require_success,
     run_step,
 )
+from autoexp_tui.evaluation.turns import wait_for_turn
 from autoexp_tui.isolation.port import FILES
 from autoexp_tui.isolation.profiles import make_agent_profile
 from autoexp_tui.model.agents import Outcome, choose_next
@@ -137,6 +138,9 @@ def call_agent(
         # A program's own sandbox does not start within ours.
         is_isolated=fence.isolation.promises >= FILES,
     )
+    if most := request.options.llm_rate_limit:
+        turns = Path(request.directory, "calls", "turns.json")
+        wait_for_turn(turns, most, fence.deadline)
     write_request(directory, call)
     return run_call(directory, call, _wrap(fence, call, directory))
 

@@ -36,6 +36,8 @@ class Request:
     node: str
     commit: str
     """Of the node."""
+    ideas_place: str = ""
+    """Of the ideas that are wanted, below `node_ideas/`."""
     evaluation: str = ""
     """Empty: ideas are wanted."""
     title: str = ""

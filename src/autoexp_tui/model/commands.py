@@ -22,7 +22,8 @@ class Command(Kind):
             "grow:Grow stop:StopEngine answer_ask:AnswerAsk",
             "tree.commands": "mark_evaluation:MarkEvaluation "
             "end_evaluation:EndEvaluation add_idea:AddIdea "
-            "propose_idea:ProposeIdea retry_evaluation:RetryEvaluation",
+            "propose_idea:ProposeIdea retry_evaluation:RetryEvaluation "
+            "grant_retry:GrantRetry",
         },
     )
     is_personal: ClassVar[bool] = False

@@ -55,7 +55,8 @@ class Event(Marked):
             "LimitAcknowledged EvidenceCaptured ActionFired ActionDeferred "
             "ActionDropped",
             "tree.events": "TreeBegun TreeOpened IdeasFound DepthListed NodesReady "
-            "EvaluationOpened EvaluationRetried EvaluationStopped EvaluationJudged "
+            "EvaluationOpened EvaluationRetried RetryGranted EvaluationStopped "
+            "EvaluationJudged "
             "EvaluationMarked DepthClosed IdeaAdded CleanupDeferred TreeStopped "
             "DepthHeld DepthResumed AgentsPaused AgentsResumed ContextWritten "
             "ViewsWritten",

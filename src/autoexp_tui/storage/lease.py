@@ -26,8 +26,6 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import open_checked
 from autoexp_tui.text.sanitize import clean
 
-HEARTBEAT_SECONDS = 30.0
-"""How often a holder touches its file."""
 _NAME = re.compile(r"([1-9][0-9]*)\.json")
 WAIT_STEP_SECONDS = 1.0
 """Between two looks while waiting for a lease."""

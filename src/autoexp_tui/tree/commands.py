@@ -98,6 +98,8 @@ class RetryEvaluation(Command, kind="retry_evaluation", is_personal=True):
     once, beside those that are open, under its number and in the next round."""
 
     evaluation: str
+    anyway: bool = False
+    """Also one that has results."""
 
     def handle(self, context: DecisionContext, order: Order) -> None:
         found, tree = (
@@ -113,7 +115,7 @@ class RetryEvaluation(Command, kind="retry_evaluation", is_personal=True):
             _refuse(context, f"the depth of {name} is closed")
         elif judged is None:
             _refuse(context, f"{name} has not ended")
-        elif judged.outcome == "scored":
+        elif judged.outcome == "scored" and not self.anyway:
             _refuse(context, f"{name} has results")
         else:
             opened = events.EvaluationOpened(
@@ -125,6 +127,22 @@ class RetryEvaluation(Command, kind="retry_evaluation", is_personal=True):
             context.draft.emit(opened)
             pack = effects.WritePack(node=found.node, evaluation=name)
             emit_order(context, pack)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRetry(Command, kind="grant_retry", is_personal=True):
+    """Let the jobs of an evaluation that is open be tried once more than
+    `eval_retries` says, where their end is not its own."""
+
+    evaluation: str
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        found = _find_evaluation(context, self.evaluation)
+        if found is not None and found.judgement is not None:
+            _refuse(context, f"{self.evaluation} has ended")
+        elif found is not None:
+            granted = events.RetryGranted(evaluation=self.evaluation, by=order.by)
+            context.draft.emit(granted)
 
 
 def _find_evaluation(context: DecisionContext, name: str) -> Evaluation | None:

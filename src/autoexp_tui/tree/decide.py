@@ -227,8 +227,9 @@ class _Search:
         for name in tree.blocked:
             one = tree.evaluations.get(name)
             if one is None:
-                job = self.context.state.jobs[name_idea_job(name)]
-                self._revive([job], f"node {name}")
+                node = tree.nodes[name]
+                job = self.context.state.jobs[name_idea_job(node)]
+                self._revive([job], node.asker)
             elif one.judgement is None and not one.ending:
                 self._revive(self._list_jobs(one), name_asker(one))
         self.context.draft.emit(events.AgentsResumed())
@@ -328,14 +329,14 @@ class _Search:
             self.context.draft.emit(listed)
 
     def _seek_ideas(self, node: Node) -> None:
-        job = self.context.state.jobs.get(name_idea_job(node.id))
+        job = self.context.state.jobs.get(name_idea_job(node))
         if job is not None and job.ended and node.id not in self.tree.blocked:
             problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
             if not self._is_under_way(effects.ReadIdeas, node=node.id):
                 read = effects.ReadIdeas(node=node.id, problem=problem)
                 emit_order(self.context, read)
-        elif job is None and not self._is_joining(f"node {node.id}"):
-            refused = self.context.state.refused_joins.get(f"node {node.id}")
+        elif job is None and not self._is_joining(node.asker):
+            refused = self.context.state.refused_joins.get(node.asker)
             if refused:
                 told = sentence(refused, self.context.now.t)
                 found = events.IdeasFound(node=node.id, ideas=(), problem=told)
@@ -355,7 +356,8 @@ class _Search:
         waits = [self.tree.evaluations[name] for name in self.tree.open]
         made = [one.name_job(IMPLEMENT) for one in waits if one.idea is not None]
         jobs = self.context.state.jobs
-        named = (jobs.get(name_idea_job(node)) for node in self.tree.frontier)
+        nodes = (self.tree.nodes[name] for name in self.tree.frontier)
+        named = (jobs.get(name_idea_job(node)) for node in nodes)
         ordered = sum(
             isinstance(one.effect, effects.WritePack) and not one.effect.evaluation
             for one in self.context.state.pending.values()
@@ -369,7 +371,10 @@ class _Search:
         """In the order of nodes and files, without what was tried before."""
         here = [idea for node in nodes for idea in node.ideas or ()]
         above = {node.id: self._list_above(node) for node in nodes}
-        tried = [idea for node in self._list_tried(above) for idea in node.ideas or ()]
+        tried = [idea for node in nodes for idea in node.earlier]
+        tried += [
+            idea for node in self._list_tried(above) for idea in node.list_ideas()
+        ]
         kept, repeats = dedupe_ideas(here, tried, self.options.dedupe, above)
         skipped = (SkippedIdea(idea=one, same_as=same.id) for one, same in repeats)
         return tuple(kept), tuple(skipped)

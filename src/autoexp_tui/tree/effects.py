@@ -160,7 +160,7 @@ class WritePack(_OfTree, kind="write_pack"):
             )
             context.draft.emit(written)
             jobs = (build_idea_job(state, tree.nodes[self.node]),)
-            asked_by = f"node {self.node}"
+            asked_by = tree.nodes[self.node].asker
         emit_order(context, AddJobs(policy=PART, asked_by=asked_by, jobs=jobs))
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
@@ -196,7 +196,9 @@ def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
         ancestors=tuple(above),
         siblings=tuple(one for _, one in _list_tried(tree, parents if asks else [])),
         ideas=tuple(_list_tried(tree, known)),
-        ideas_dirs=tuple(f"node_ideas/{one.id}" for one in known),
+        ideas_dirs=tuple(
+            f"node_ideas/{at}" for one in known for at in one.ideas_places
+        ),
         comparison=judged.root if (judged := _find_judgement(tree, node)) else None,
         evaluation=tree.evaluations.get(effect.evaluation),
         known_diffs=changes,
@@ -228,12 +230,14 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
         return self.node
 
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
-        most = options_of(state).ideas_per_node
-        return partial(trees.read_ideas, tree_of(state).directory, self.node, most)
+        tree, most = tree_of(state), options_of(state).ideas_per_node
+        node = tree.nodes[self.node]
+        return partial(trees.read_ideas, tree.directory, node, most)
 
     def take(self, context: DecisionContext, value: object) -> None:
         assert isinstance(value, Proposed)
-        job = context.state.jobs.get(name_idea_job(self.node))
+        node = tree_of(context.state).nodes[self.node]
+        job = context.state.jobs.get(name_idea_job(node))
         fault = _AgentFault(value.code, value.problem, value.resume_at)
         used = len(job.attempts) - 1 if job else 0
         if self.problem and _take_fault(context, self.node, fault, used):
@@ -320,7 +324,7 @@ def find_objection(tree: Tree | None, idea: Idea | str) -> str:
         return f"there is no node {node}"
     if tree.stopped:
         return "the search has ended"
-    known = (*(tree.nodes[node].ideas or ()), *tree.added)
+    known = (*tree.nodes[node].list_ideas(), *tree.added)
     if isinstance(idea, Idea) and any(one.id == idea.id for one in known):
         return f"{idea.id} is there"
     return ""
@@ -396,6 +400,7 @@ class WorkInGit(_OfTree, kind="work_in_git"):
             nodes=tuple((node.id, node.commit) for node in nodes),
             promoted=tuple(node.evaluation for node in nodes),
             rejected=self.rejected,
+            failed=tuple(filter(tree.has_failed, self.rejected)),
             leftovers=tuple(
                 tree.leftovers[one] for one in self.leftovers if one in tree.leftovers
             ),

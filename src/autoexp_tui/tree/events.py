@@ -195,6 +195,18 @@ class EvaluationRetried(_OfTree, verb="evaluation again", about=("evaluation",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryGranted(_OfTree, verb="retry granted", about=("evaluation", "by")):
+    """A person lets its jobs be tried once more than the options say."""
+
+    evaluation: str
+    by: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        known = tree_of(state).evaluations[self.evaluation]
+        _change(state, self.evaluation, retries=known.retries - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationStopped(_OfTree, verb="evaluation is ended"):
     """Its jobs are ended; it is judged once they have."""
 
@@ -261,7 +273,14 @@ class DepthClosed(_OfTree):
                 mine, known = {one.judgement.diff_sha256: one.id}, tree.changes
                 known[one.node] = {**mine, **known.get(one.node, {})}
         tree.next_node += len(self.nodes)
-        tree.frontier, tree.depth = self.nodes, self.depth + 1
+        tree.depth = self.depth + 1
+        if self.nodes or tree.options.stop_on_empty_frontier:
+            tree.frontier = self.nodes
+        else:
+            for name in tree.frontier:
+                expanded = tree.nodes[name]
+                earlier, again = expanded.list_ideas(), expanded.round + 1
+                _change_node(state, name, ideas=None, earlier=earlier, round=again)
         tree.here, tree.waiting, tree.is_listed = (), (), False
 
     def format_headline(self, now: float) -> Headline:

@@ -91,10 +91,10 @@ def _build_step(state: SessionState, evaluation: Evaluation, step: str) -> JobSp
 
 def build_idea_job(state: SessionState, node: Node) -> JobSpec:
     """The call that proposes ideas for a node."""
-    place = posixpath.join(tree_of(state).directory, "calls", name_idea_job(node.id))
+    place = posixpath.join(tree_of(state).directory, "calls", name_idea_job(node))
     return _build_job(
         state,
-        name_idea_job(node.id),
+        name_idea_job(node),
         IDEAS,
         request=posixpath.join(place, f"{IDEAS}.json"),
         output_dir=posixpath.join(place, "output"),
@@ -102,8 +102,10 @@ def build_idea_job(state: SessionState, node: Node) -> JobSpec:
     )
 
 
-def name_idea_job(node: str) -> str:
-    return f"{node}_{IDEAS}"
+def name_idea_job(node: Node) -> str:
+    """Also of the directory of the call."""
+    again = f"_r{node.round}" if node.round > 1 else ""
+    return f"{node.id}_{IDEAS}{again}"
 
 
 _OUTPUTS: Final = {IMPLEMENT: "experiment", SWEEP: "output", PREPARE: "prepare"}

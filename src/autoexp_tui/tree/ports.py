@@ -111,6 +111,9 @@ class GitWork:
     """(node, commit) of those that were promoted."""
     rejected: tuple[str, ...] = ()
     """Evaluations whose worktree and ref go, unless they are to be kept."""
+    failed: tuple[str, ...] = ()
+    """Evaluations without results, of which the output goes, unless it is to be
+    kept."""
     promoted: tuple[str, ...] = ()
     """Evaluations whose node's ref holds their commit now."""
     leftovers: tuple[Leftover, ...] = ()
@@ -126,8 +129,8 @@ class Trees(Protocol):
     def write_pack(self, request: PackRequest) -> Packed:
         """Write what a call reads."""
 
-    def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
-        """The ideas that lie there for a node, by the names of their files."""
+    def read_ideas(self, directory: str, node: Node, most: int) -> Proposed:
+        """The ideas of a node's round that lie there, by the names of their files."""
 
     def write_idea(self, node: str, text: str) -> Idea:
         """Write a person's idea to `node_ideas/<node>/`, under a name made of its text;

@@ -87,12 +87,37 @@ class Node:
     """None: nobody has proposed any yet."""
     ideas_problem: str = ""
     """Why there are none, or fewer."""
+    round: int = 1
+    """How often it is expanded: again, where nothing was promoted and that ends
+    nothing."""
+    earlier: tuple[Idea, ...] = ()
+    """Its ideas of earlier rounds."""
     created_at: float = 0.0
     """Seconds of Unix time."""
     context_sha256: str = ""
     """Of what whoever proposed its ideas was told; empty: nobody was."""
     context: tuple[tuple[str, str], ...] = ()
     """Path and sha256 of each idea in it, in its order."""
+
+    @property
+    def ideas_place(self) -> str:
+        """Where those of this round lie, in `node_ideas/`."""
+        return self.ideas_places[-1]
+
+    @property
+    def ideas_places(self) -> tuple[str, ...]:
+        """The same, of all rounds."""
+        return (self.id, *(f"{self.id}/r{at}" for at in range(2, self.round + 1)))
+
+    @property
+    def asker(self) -> str:
+        """On whose account the call for ideas joins: once for each round."""
+        again = f", round {self.round}" if self.round > 1 else ""
+        return f"node {self.id}{again}"
+
+    def list_ideas(self) -> tuple[Idea, ...]:
+        """Of all rounds."""
+        return (*self.earlier, *(self.ideas or ()))
 
 
 Outcome: TypeAlias = Literal["scored", "failed", "ended"]
@@ -297,6 +322,11 @@ class Tree:
         """Whether something is still to be removed."""
         is_behind = self.pruned < len(self.closed)
         return is_behind or not all(one.is_given_up for one in self.leftovers.values())
+
+    def has_failed(self, evaluation: str) -> bool:
+        """Whether it ended without results."""
+        judged = self.evaluations[evaluation].judgement
+        return judged is not None and judged.outcome != "scored"
 
     def list_here(self) -> list[Evaluation]:
         return [self.evaluations[one] for one in self.here]

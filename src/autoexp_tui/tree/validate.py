@@ -112,7 +112,7 @@ def _check_state(search: Mapping[str, Any]) -> Iterator[Finding]:
         here, where = expanded.get(str(depth), []), f"state.expanded.{depth}"
         due = [name for name, one in nodes.items() if one["depth"] == depth]
         if depth:
-            due = [*_list_promoted(search, depth - 1)]
+            due = _list_due(search, depth)
         for name in [name for name in due if name not in here]:
             yield Finding(where, f"{name} was promoted, and is not expanded")
         for name in [name for name in here if name not in due]:
@@ -129,6 +129,15 @@ def _list_all(expanded: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _is_by_hand(node: Mapping[str, Any] | None) -> bool:
     """Whether a person added an idea: only so is a node there again."""
     return node is not None and any(one.get("by") for one in node["ideas"])
+
+
+def _list_due(search: Mapping[str, Any], depth: int) -> list[str]:
+    """The nodes that a depth from the second on has to expand."""
+    promoted = [*_list_promoted(search, depth - 1)]
+    if promoted or search["config"]["stop_on_empty_frontier"]:
+        return promoted
+    again: list[str] = search["state"]["expanded_node_ids_by_depth"][str(depth - 1)]
+    return again
 
 
 def _list_promoted(search: Mapping[str, Any], depth: int) -> Iterator[str]:
@@ -190,7 +199,7 @@ def _check_ranking(search: Mapping[str, Any]) -> Iterator[Finding]:
     last = state["current_depth"] - 1
     if last < 0:
         return
-    wanted, frontier = [*_list_promoted(search, last)], state["frontier_node_ids"]
+    wanted, frontier = _list_due(search, last + 1), state["frontier_node_ids"]
     more = frontier[len(wanted) :]
     if frontier[: len(wanted)] != wanted or not all(
         _is_by_hand(nodes.get(name)) for name in more

@@ -126,7 +126,7 @@ def _tell(reason: Why | None) -> str:
 
 
 def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
-    ideas = node.ideas or ()
+    ideas = node.list_ideas()
     return {
         "node_id": node.id,
         "parent_node_id": node.parent or None,
@@ -148,7 +148,7 @@ def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
         ],
         "ideas_problem": node.ideas_problem or None,
         "context": {
-            "path": f"calls/{name_idea_job(node.id)}/prompt_context.txt",
+            "path": f"calls/{name_idea_job(node)}/prompt_context.txt",
             "sha256": node.context_sha256,
             "ideas_dirs": _list_ideas_dirs(tree, node),
             "ideas": [{"path": path, "sha256": sha} for path, sha in node.context],
@@ -162,7 +162,7 @@ def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
 def _list_ideas_dirs(tree: Tree, node: Node) -> list[str]:
     """The directories of earlier ideas that a call for ideas is told, in order."""
     nodes = tree.list_context(node.id)
-    own = (f"node_ideas/{one.id}" for one in nodes)
+    own = (f"node_ideas/{place}" for one in nodes for place in one.ideas_places)
     return [*own, *tree.options.ideas.context_dirs]
 
 
