@@ -62,7 +62,9 @@ def test_a_rejected_candidate_loses_its_worktree_and_ref_unless_they_are_kept(
 
 
 def test_a_comparison_by_hand_gives_the_stored_numbers(tmp_path: Path) -> None:
-    one = OneEvaluation(tmp_path, write_solver(f"{GAIN}; text = text[:-9]"))
+    one = OneEvaluation(
+        tmp_path, write_solver(f"{GAIN}; text = text[:-9] + '7,ok,9.5'")
+    )
     judged = one.evaluate(one.begin())
     files = [one.directory / "artifacts" / f"{name}.csv" for name in ("n0", "e1")]
     told, stored = compare_files(files[0], files[1], one.made), judged.parent

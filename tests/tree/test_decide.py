@@ -21,7 +21,7 @@ from autoexp_tui.tree.commands import (
 )
 from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.effects import WorkInGit, WritePack, build_pack
-from autoexp_tui.tree.events import CleanupDeferred, TreeBegun
+from autoexp_tui.tree.events import CleanupDeferred, TreeBegun, ViewsWritten
 from autoexp_tui.tree.state import Judgement, Tree, tree_of
 from autoexp_tui.tree.views import find_best, list_run, list_search, write_manifest
 from tests.engine.bench import Bench
@@ -293,6 +293,8 @@ def test_what_cannot_be_removed_is_tried_ever_later_then_named(
     ]
     gaps = [after - before for before, after in pairwise(tries)]
     assert gaps == pytest.approx(waits, abs=0.6)
+    last = {type(one.event): one.t for one in bench.world.session.records}
+    assert last[ViewsWritten] - last[CleanupDeferred] < 5
     left = list_run(trees.views[-1])["deferred_cleanup"]
     assert left == [] if times < 5 else [
         {"path": "e3", "kind": "worktree", "reason": "it is busy",
@@ -401,6 +403,7 @@ def test_an_idea_of_a_person_is_tried_though_the_engine_dies_on_any_node(
     (own,) = [one for one in tree.evaluations.values() if one.idea and one.idea.by]
     assert (own.node, own.depth) == (node, 1)
     assert tree.nodes["n3"].evaluation == own.id
+    assert node in tree.closed[1].expanded
 
 
 @pytest.mark.parametrize(("strategy", "dirs"), [

@@ -124,6 +124,10 @@ CHANGES: dict[str, tuple[Change, str]] = {
         lambda _, disk: disk.gone.add("node_ideas/n0/0.md"),
         "nodes.n0.ideas: node_ideas/n0/0.md is missing",
     ),
+    "a missing context": (
+        lambda _, disk: disk.gone.add("calls/n1_ideas/prompt_context.txt"),
+        "nodes.n1.ideas: calls/n1_ideas/prompt_context.txt is missing",
+    ),
     "a missing result": (
         lambda _, disk: disk.gone.add("eval/e2/eval_result.json"),
         "evaluations.e2: eval/e2/eval_result.json is missing",
