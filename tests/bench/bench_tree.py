@@ -1,12 +1,17 @@
 """What a search costs: a no-op evaluation through the real engine, with the disk, git
-and jobs faked, as a session grows; and reading its journal again."""
+and jobs faked, as a session grows; reading its journal again; and keys in its mode of
+the cockpit."""
 
 from __future__ import annotations
 
+import asyncio
+import statistics
 import sys
 import time
 from collections.abc import Sequence
 
+from tests.cockpit.seat import cockpit
+from tests.cockpit.test_tree import find_part, of_one_depth, with_part
 from tests.tree.fake_trees import FakeTrees
 from tests.tree.test_decide import find, search
 
@@ -51,5 +56,29 @@ def measure(evaluations: int) -> None:
     )
 
 
+async def measure_keys(evaluations: int, size: tuple[int, int]) -> None:
+    """CPU from a key to its paint where all stand in one open depth, and a snapshot
+    with other rows comes every sixth key."""
+    shown, spent = of_one_depth(evaluations), []
+    async with cockpit(shown, size) as seat:
+        await seat.see("6", tree="● root|e1")
+        await seat.idle()
+        for at in range(120):
+            if at % 6 == 0:
+                part = find_part(shown).fork()
+                part.open = (*part.open, "e1") if at % 12 else part.open
+                seat.app.on_command_sent()
+                seat.handle.push(with_part(shown, part))
+            began = time.thread_time()
+            await seat.pilot.press(("j", "k", "ctrl+d", "G", "g", "ctrl+u")[at % 6])
+            spent.append((time.thread_time() - began) * 1e3)
+    median, p99 = statistics.median(spent), sorted(spent)[-2]
+    told = f"key to paint p50 {median:.1f} ms, p99 {p99:.1f} ms CPU"
+    print(f"tree  {evaluations} in one depth at {size[0]}x{size[1]}: {told}")
+
+
 if __name__ == "__main__":
-    measure(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    for wanted in ((80, 24), (120, 40), (200, 60)):
+        asyncio.run(measure_keys(number, wanted))
+    measure(number)

@@ -38,11 +38,10 @@ from autoexp_tui.tree.jobs import (
 )
 from autoexp_tui.tree.noise import measure_error
 from autoexp_tui.tree.ranking import Ranked, rank_candidates
-from autoexp_tui.tree.state import BASELINE, ROOT, Evaluation, Idea, Tree
+from autoexp_tui.tree.state import BASELINE, ROOT, Evaluation, Idea, Judgement, Tree
 
 if TYPE_CHECKING:
     from autoexp_tui.model.states import Why
-    from autoexp_tui.tree.scores import MetricDelta
 
 State: TypeAlias = tuple[str, str, Role]
 """Glyph, word and role."""
@@ -53,9 +52,12 @@ _WORD: Final = 11
 _LEVELS: Final = 5
 """Levels that are drawn; of deeper ones the last."""
 _NUMBER: Final = 7
-_NUMBERS: Final = 3 * (_NUMBER + 1)
 _LONG: Final = 2000
 _WORSE: Final[State] = ("✗", "worse", "failed")
+_MARKED: Final[Mapping[str, State]] = {
+    "promote": ("★", "marked", "accent"),
+    "reject": ("✗", "rejected", "failed"),
+}
 _CODES: Final[Mapping[str, State]] = {
     "indecisive": ("~", "in noise", "stalled"),
     "repeated_change": ("=", "repeat", "skipped"),
@@ -76,6 +78,8 @@ class Outline:
     """The root's node, evaluations, and ideas that have no number, in their order."""
     stems: tuple[str, ...]
     """The lines that lead to each of them."""
+    state_cells: int
+    """Of the column of states, with these lines."""
     ideas: Mapping[str, tuple[Idea, str]]
     """Ideas without a number, by id, and which idea each repeats; empty: it waits."""
     nodes: Mapping[str, str]
@@ -88,11 +92,6 @@ class Outline:
     """The evaluation that is best so far; empty: the root is."""
     steps: tuple[float, ...]
     """The best so far, of the root and after each evaluation that passed."""
-
-    @property
-    def state_cells(self) -> int:
-        """Of the column of states, with the lines that lead there."""
-        return _WORD + min(_LEVELS, max(map(len, self.stems)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +132,7 @@ def build_outline(tree: Tree) -> Outline:
     return Outline(
         keys=keys,
         stems=stems,
+        state_cells=_WORD + min(_LEVELS, max(map(len, stems))),
         ideas=ideas,
         nodes=nodes,
         ranked={f"e{one.eval_id}": one for one in (*past, *frontier)},
@@ -185,9 +185,8 @@ def find_state(
     """What a row is, and why, in a few words."""
     if key in outline.ideas:
         same = outline.ideas[key][1]
-        if same:
-            return ("=", "repeat", "skipped"), f"repeats {outside(same)}"
-        return ("◌", "waiting", "waiting"), "in line"
+        repeat = (_CODES["repeated_change"], f"repeats {outside(same)}")
+        return repeat if same else (("◌", "waiting", "waiting"), "in line")
     one = tree.evaluations.get(BASELINE if key == ROOT else key)
     if key == ROOT and tree.nodes[ROOT].baseline is not None:
         return ("●", "root", "strong"), ""
@@ -205,11 +204,10 @@ def _find_judged(outline: Outline, one: Evaluation, reason: Why | None) -> State
     if node := outline.nodes.get(one.id):
         return "★", f"beam {node}", "accent"
     if one.mark is not None:
-        is_in = one.mark.choice == "promote"
-        return ("★", "marked", "accent") if is_in else ("✗", "rejected", "failed")
+        return _MARKED[one.mark.choice]
     code = reason.code if reason else ""
-    if code == "candidate_failed" and reason is not None:
-        code = str(dict(reason.args).get("code", ""))
+    if reason is not None and code == "candidate_failed":
+        code = str(reason.arg("code"))
     judged = one.judgement
     if code in _CODES or judged is None or judged.gate is None:
         return _CODES.get(code, ("!", "failed", "failed"))
@@ -246,7 +244,7 @@ def build_head(tree: Tree, outline: Outline, cells: int) -> Line:
 
 def _share(cells: int, outline: Outline) -> tuple[int, int]:
     """Cells of idea and reason, of a whole line."""
-    left = cells - 2 - outline.state_cells - 6 - _NUMBERS - 2
+    left = cells - 10 - outline.state_cells - 3 * (_NUMBER + 1)
     idea = max(8, min(48, left * 3 // 5))
     return idea, max(0, left - idea)
 
@@ -298,10 +296,10 @@ def build_stairs(tree: Tree, outline: Outline, cells: int) -> Line:
     about = f"  {outside(primary.name)}, {better} is better"
     if (error := measure_error(tree)) is not None:
         about += f"; noise ±{format_metric(error)}"
+    best = Span(" best ", "muted")
     if not steps:
-        told = "nothing is measured yet"
-        return cut(line(Span(" best ", "muted"), told, about), cells)
-    left = line(Span(" best ", "muted"), f"{format_metric(steps[0])} root ")
+        return cut(line(best, "nothing is measured yet", about), cells)
+    left = line(best, f"{format_metric(steps[0])} root ")
     last = f" {format_metric(steps[-1])} {outline.best or 'root'}"
     right = line(Span(last, "strong"), Span(about, "muted"))
     room = min(60, max(8, cells - width(left) - width(right)))
@@ -311,11 +309,8 @@ def build_stairs(tree: Tree, outline: Outline, cells: int) -> Line:
 def describe_progress(tree: Tree) -> Line:
     """Depth, evaluations and what is under way, for the title of the tree."""
     options = tree.options
-    counts = (
-        (tree.opened, "opened"),
-        (len(tree.open), "open"),
-        (len(tree.waiting) + len(tree.added), "wait"),
-    )
+    wait = len(tree.waiting) + len(tree.added)
+    counts = ((tree.opened, "opened"), (len(tree.open), "open"), (wait, "wait"))
     depth = min(tree.depth + 1, options.max_depth)
     parts = [f"ended: {outside(short(tree.stopped))}"] if tree.stopped else []
     parts += [f"depth {depth} of {options.max_depth}"]
@@ -360,11 +355,9 @@ def _format_score(one: Ranked) -> str:
 def _render_budget(tree: Tree) -> Line:
     """What may still be opened; without a limit of evaluations the depths alone."""
     options, spans = tree.options, list[Span]()
-    most = options.max_total_idea_evals
-    for name, used, limit in (
-        ("depths", len(tree.closed), options.max_depth),
-        ("evaluations", tree.opened, most),
-    ):
+    depths = ("depths", len(tree.closed), options.max_depth)
+    evaluations = ("evaluations", tree.opened, options.max_total_idea_evals)
+    for name, used, limit in (depths, evaluations):
         if limit:
             spans.append(Span(f" {name} {used} of {limit} ", "muted"))
             spans += render_bar(used / limit, 12)
@@ -385,18 +378,14 @@ def build_detail(
     reason = find_reason(tree, outline, one) if one is not None else None
     why = outside(sentence(reason, 0.0), _LONG) if reason else told
     lines = [line(Span(f"{glyph} {word}", role), f"  {why}" if why else "")]
-    pairs = [*_list_about(tree, outline, key, reason)]
-    if one is None:
-        pairs += [*_list_files(tree, outline, key)]
-    lines += render_pairs(pairs, "", 9, 9)
+    lines += render_pairs(_list_about(tree, outline, key, reason), "", 9, 9)
     if one is not None and one.judgement is not None:
-        lines += _render_metrics(one, cells)
-        lines += _render_checks(one)
-    if one is not None:
-        more = [*_list_files(tree, outline, key)]
-        more += [("Calls", outside(call, _LONG)) for call in records.calls]
-        more += [("Isolation", outside(text, _LONG)) for text in records.isolation]
-        lines += render_pairs(more, "", 9, 9)
+        lines += _render_metrics(one.judgement, cells)
+        lines += _list_doubts(one.judgement)
+    more = [*_list_files(tree, outline, key)]
+    more += [("Calls", outside(call, _LONG)) for call in records.calls]
+    more += [("Isolation", outside(text, _LONG)) for text in records.isolation]
+    lines += render_pairs(more, "", 9, 9)
     shown = [part for content in lines for part in wrap(content, cells, " " * 11)]
     if records.changes:
         title = Span(f"Change against {one.node if one else ''}", "title")
@@ -460,65 +449,52 @@ def _list_root(tree: Tree) -> Iterator[tuple[str, str]]:
         yield "Left", outside(f"{one.path}: {one.reason} ({one.attempts} tries)")
 
 
-def _render_metrics(one: Evaluation, cells: int) -> Iterator[Line]:
+def _render_metrics(judged: Judgement, cells: int) -> Iterator[Line]:
     """Each metric on the root, the parent and here, and the changes to both."""
-    judged = one.judgement
-    if judged is None or judged.parent is None or judged.root is None:
+    if judged.parent is None or judged.root is None:
         return
-    titles = ("ROOT", "PARENT", "THIS", "+PARENT", "+ROOT")[
-        : (cells - 8) // (_NUMBER + 1)
-    ]
-    name = max(8, min(34, cells - len(titles) * (_NUMBER + 1)))
-    head = "".join(f" {title:>{_NUMBER}}" for title in titles)
+    number = _NUMBER + 1
+    titles = ("ROOT", "PARENT", "THIS", "+PARENT", "+ROOT")[: (cells - 8) // number]
+    name = max(8, min(34, cells - len(titles) * number))
+    head = "".join(f"{title:>{number}}" for title in titles)
     yield ()
     yield cut(line(Span(f"{fit('METRIC', name)}{head}", "muted")), cells)
     for root, parent in zip(judged.root.deltas, judged.parent.deltas, strict=True):
         mark = "! " if root.name in judged.root.risk_flags else ""
-        row = _render_metric(root, parent, mark, name)
+        values = map(format_metric, (root.baseline, parent.baseline, root.candidate))
+        row = line(
+            fit(f"{mark}{outside(root.name)}", name),
+            "".join(f"{one:>{number}}" for one in values),
+            *(_render_change(one.relative) for one in (parent, root)),
+        )
         yield cut(row[: len(titles) - 1], cells)
     yield ()
 
 
-def _render_metric(
-    root: MetricDelta, parent: MetricDelta, mark: str, name: int
-) -> Line:
-    values = (root.baseline, parent.baseline, root.candidate)
-    numbers = "".join(f" {format_metric(one):>{_NUMBER}}" for one in values)
-    changes = (_render_change(one.relative) for one in (parent, root))
-    return line(fit(f"{mark}{outside(root.name)}", name), numbers, *changes)
-
-
-def _render_checks(one: Evaluation) -> Iterator[Line]:
-    judged = one.judgement
-    assert judged is not None, "it has ended"
-    for doubt in judged.doubts:
-        yield line(Span(f"! {outside(sentence(doubt, 0.0), _LONG)}", "warning"))
+def _list_doubts(judged: Judgement) -> Iterator[Line]:
+    told = [outside(sentence(doubt, 0.0), _LONG) for doubt in judged.doubts]
     if judged.measured_itself and judged.outcome == "scored":
-        yield line(Span("! The candidate measured itself: no scorer.", "warning"))
+        told.append("The candidate measured itself: no scorer.")
+    return (line(Span(f"! {one}", "warning")) for one in told)
 
 
 def find_files(tree: Tree, outline: Outline, key: str) -> str:
     """The directory of what a row is about, or the file of an idea; absolute."""
     if key in outline.ideas:
         return posixpath.join(find_ideas_dir(tree.directory, ""), key)
-    if key == ROOT:
-        return tree.directory
-    return find_evaluation_dir(tree.directory, key)
+    return tree.directory if key == ROOT else find_evaluation_dir(tree.directory, key)
 
 
 def _list_files(tree: Tree, outline: Outline, key: str) -> Iterator[tuple[str, str]]:
     """Where the parts of a row lie, below the search's directory where they do."""
     root = tree.options.worktree_root or tree.directory
+    above = "" if key == ROOT else f"{tree.directory}/"
     paths = [find_files(tree, outline, key)]
-    if one := tree.evaluations.get(key):
-        if one.idea is not None:
-            paths.append(
-                posixpath.join(find_ideas_dir(tree.directory, ""), one.idea.id)
-            )
+    if (one := tree.evaluations.get(key)) and one.idea is not None:
+        paths.append(posixpath.join(find_ideas_dir(tree.directory, ""), one.idea.id))
         if node := outline.nodes.get(key):
             paths.append(find_node_dir(root, node))
         elif one.judgement is None or key in tree.here:
             paths.append(find_candidate_dir(root, key))
-    above = "" if key == ROOT else f"{tree.directory}/"
     for at, path in enumerate(paths):
         yield "" if at else "Files", outside(path.removeprefix(above))

@@ -164,16 +164,13 @@ class TreeScreen(BoxScreen):
 
     def _find_question(self, verb: str) -> Question | None:
         """None: there is nothing here that the verb could do."""
-        one = self.pane.evaluation
-        if verb in ("idea", "branch"):
-            if "tree.idea" not in self.find_useful():
-                return None
-            is_branch = verb == "branch"
+        one, is_branch = self.pane.evaluation, verb == "branch"
+        if f"tree.{verb}" not in self.find_useful():
+            return None
+        if is_branch or verb == "idea":
             node = self._find_node() if is_branch else self._find_frontier_node()
             return ask_idea(node) if node is not None else None
-        if one is None or f"tree.{verb}" not in self.find_useful():
-            return None
-        return ASKED[verb](one)
+        return ASKED[verb](one) if one is not None else None
 
     # Looking
 
