@@ -3,7 +3,7 @@ by their `place`. Numbers are the session's own; `Parts.find_executor` knows bot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from autoexp_tui.engine.executor_port import (
@@ -50,8 +50,8 @@ class RoutingExecutor:
         answers = [one.cancel(some) for one, some in self._split(tasks, tasks)]
         return CancelAnswer(
             ok=all(answer.ok for answer in answers),
-            sent=_join(answer.sent for answer in answers),
-            said=_join(answer.said for answer in answers),
+            sent="; ".join(answer.sent for answer in answers if answer.sent),
+            said="; ".join(answer.said for answer in answers if answer.said),
         )
 
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
@@ -60,7 +60,7 @@ class RoutingExecutor:
         return PollAnswer(
             reports=tuple(report for answer in answers for report in answer.reports),
             late=tuple(report for answer in answers for report in answer.late),
-            error=_join(answer.error for answer in answers),
+            error="; ".join(answer.error for answer in answers if answer.error),
             age=max((answer.age for answer in answers), default=0.0),
         )
 
@@ -70,7 +70,7 @@ class RoutingExecutor:
         return AdoptAnswer(
             found=tuple(found for answer in answers for found in answer.found),
             absent=tuple(token for answer in answers for token in answer.absent),
-            error=_join(answer.error for answer in answers),
+            error="; ".join(answer.error for answer in answers if answer.error),
         )
 
     def _split(
@@ -82,7 +82,3 @@ class RoutingExecutor:
             of_place[task.place].append(value)
         pairs = (self._main, of_place["main"]), (self._beside, of_place["beside"])
         return [(executor, some) for executor, some in pairs if some]
-
-
-def _join(texts: Iterable[str]) -> str:
-    return "; ".join(filter(None, texts))
