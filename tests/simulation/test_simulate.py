@@ -35,6 +35,7 @@ what happens to ten jobs is nearly all that happens to a hundred."""
 FEW = 3
 ENOUGH = 60
 """Seeds within which a deliberate bug shows."""
+SEARCHES = 6
 SHARDS = 4
 """Tests that share the kills at every step outside, so that they run side by side."""
 
@@ -44,6 +45,13 @@ def test_campaigns_under_faults_keep_every_invariant(first: int) -> None:
     for seed in range(first, CAMPAIGNS, SEEDS):
         whole = seed % WHOLE == 0
         simulate(Case(seed=seed, families=0 if whole else FEW))
+
+
+def test_searches_under_faults_keep_every_invariant_and_decide_alike_at_any_speed() -> (
+    None
+):
+    for seed in range(SEARCHES):
+        simulate(Case(seed=seed, kind="tree"))
 
 
 def test_few_campaigns_have_seen_the_clock_set_in_every_way() -> None:

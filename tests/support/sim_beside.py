@@ -7,7 +7,7 @@ knows what really befell each run. What runs write are real files, as the cluste
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autoexp_tui.model.effect import TaskId
@@ -20,8 +20,13 @@ from tests.support.true_ends import STROKES, Befallen, Stroke
 class BesideHost(FakeExecutor):
     """A fake executor of which a checker may ask the truth."""
 
-    def __init__(self, clock: ManualClock, script: Script) -> None:
-        super().__init__(clock, script, write=_append)
+    def __init__(
+        self,
+        clock: ManualClock,
+        script: Script,
+        write: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        super().__init__(clock, script, write=write or _append)
 
     def has_succeeded(self, task: TaskId) -> bool:
         return any(

@@ -1,4 +1,4 @@
-"""Eight deliberate bugs, so that the simulator is seen to catch what it is made for.
+"""Deliberate bugs, so that the simulator is seen to catch what it is made for.
 
 Each replaces one part of a campaign by one that is wrong in a way that engines of this
 kind have been wrong. None of it can be reached from outside a simulation.
@@ -27,14 +27,21 @@ from autoexp_tui.model.decision_context import DecisionContext, Draft, Roster
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.rules import Storm
 from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.states import why
 from autoexp_tui.scheduling import circuit_breaker
+from autoexp_tui.tree import decide
+from autoexp_tui.tree.state import Evaluation, Idea, Node, Tree
 from tests.support.memory_journal import MemoryJournal
 from tests.support.remembering import AroundExecutor
 from tests.support.sim_slurm import SlurmCluster
+from tests.support.sim_trees import SimTrees
 
 
 class Bug:
     """What a deliberate bug replaces; this one replaces nothing."""
+
+    kind: ClassVar[str] = ""
+    """Of the campaigns that it shows in; empty: of any but searches."""
 
     def executor(self, inner: Executor) -> Executor:
         return inner
@@ -47,6 +54,10 @@ class Bug:
 
     def cluster(self, cluster: SlurmCluster) -> None:
         """Spoil what runs the jobs."""
+
+    def trees(self, trees: SimTrees) -> SimTrees:
+        """Spoil what a search reaches outside."""
+        return trees
 
 
 class DropIntent(Bug):
@@ -186,6 +197,82 @@ class _Crowded(_Patched):
     patch = (Roster, "count_active", lambda roster, _place: len(roster.active))
 
 
+class LoseQueued(Bug):
+    """An engine that goes on with a search gives up what was opened, and has no jobs
+    yet."""
+
+    kind = "tree"
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        return _Forgetful(state, parts) if state.session else Engine(state, parts)
+
+
+def _give_up(search: decide._Search, evaluation: Evaluation) -> None:
+    search._collect(evaluation, why("step_failed", step="implement", problem="gone"))
+
+
+class _Forgetful(_Patched):
+    patch = (decide._Search, "_follow_join", _give_up)
+
+
+class NumberBySpeed(Bug):
+    """Ideas are numbered in the order in which they came."""
+
+    kind = "tree"
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        return _ByArrival(state, parts)
+
+
+_sort_ideas: Final = decide._Search._sort_ideas
+
+
+def _sort_by_arrival(search: decide._Search, nodes: Sequence[Node]) -> Any:
+    def find_end(idea: Idea) -> float:
+        job = search.context.state.jobs[f"{idea.node}_ideas"]
+        return job.attempts[-1].ended_at or 0.0
+
+    kept, skipped = _sort_ideas(search, nodes)
+    return tuple(sorted(kept, key=find_end)), skipped
+
+
+class _ByArrival(_Patched):
+    patch = (decide._Search, "_sort_ideas", _sort_by_arrival)
+
+
+class PromoteTwice(Bug):
+    """All that was ever evaluated is ranked again at the end of each depth."""
+
+    kind = "tree"
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        return _RanksAll(state, parts)
+
+
+class _RanksAll(_Patched):
+    patch = (
+        Tree,
+        "list_here",
+        lambda tree: [one for one in tree.evaluations.values() if one.idea],
+    )
+
+
+class CountTrialsOfTrees(CountTrials):
+    """The same, of a search: its candidates fail as a matter of course."""
+
+    kind = "tree"
+
+
+class MoveRefs(Bug):
+    """Refs are moved whatever they hold."""
+
+    kind = "tree"
+
+    def trees(self, trees: SimTrees) -> SimTrees:
+        trees.git.compares = False
+        return trees
+
+
 BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "drop_intent": DropIntent,
     "trust_empty": TrustEmpty,
@@ -195,4 +282,9 @@ BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "time_by_wall": TimeByWall,
     "count_trials": CountTrials,
     "crowd_slots": CrowdSlots,
+    "lose_queued": LoseQueued,
+    "number_by_speed": NumberBySpeed,
+    "promote_twice": PromoteTwice,
+    "count_candidates": CountTrialsOfTrees,
+    "move_refs": MoveRefs,
 }

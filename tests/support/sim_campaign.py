@@ -112,13 +112,13 @@ class Campaign:
         self._growth = self._make_growth(random.Random(f"{seed} grows"))
         self.world = self._make_world()
         self.session = self.world.session
-        self.checks = Checks(self.session, self.cluster, self._true_clock.monotonic)
+        self.checks = self._make_checks()
         self.checks.slots = {
             "main": self.world.slots,
             "beside": self.world.beside_slots,
         }
         self._bug.cluster(self.cluster)
-        self.person = Person(self._rng, self.world.inbox, self.tally.faults)
+        self.person = self._make_person()
         self._paused: list[Holder] = []
         self._calm = False
         self._rests = False
@@ -162,6 +162,12 @@ class Campaign:
                 for step in (20, 40)
             ]
         return world
+
+    def _make_checks(self) -> Checks:
+        return Checks(self.session, self.cluster, self._true_clock.monotonic)
+
+    def _make_person(self) -> Person:
+        return Person(self._rng, self.world.inbox, self.tally.faults)
 
     @property
     def state(self) -> SessionState:

@@ -6,6 +6,7 @@ nothing, loses nodes and jobs; disks fill up, clocks jump, a person meddles.
 After every step the invariants of `sim_checks` hold.
 
     python -m tests.support.simulation --seeds 200
+    python -m tests.support.simulation --seeds 200 --kind tree
     python -m tests.support.simulation --seed 17 --verbose
 """
 
@@ -27,7 +28,10 @@ from tests.support.sim_campaign import Campaign
 from tests.support.sim_checks import Violation
 from tests.support.sim_slurm import KINDS
 from tests.support.sim_tally import Tally, report
+from tests.support.sim_tree_campaign import TreeCampaign
 
+TREE: Final = "tree"
+"""The kind of campaign that is a search."""
 MIX: Final = ("slurm", "bare", "slurm")
 """The kinds of seeds in a row."""
 
@@ -69,11 +73,15 @@ class Outcome:
 
 def simulate(case: Case, *, verbose: bool = False) -> Campaign:
     """The campaign of a case, run to its end; raises Violation."""
-    kind = case.kind or kind_of(case.seed)
     bug: Bug | None = BUGS[case.bug]() if case.bug else None
+    kind = case.kind or (bug.kind if bug else "") or kind_of(case.seed)
     try:
-        more: Any = {"families": case.families, "without": case.without}
-        campaign = Campaign(case.seed, KINDS[kind], bug=bug, verbose=verbose, **more)
+        more: Any = {"without": case.without, "bug": bug, "verbose": verbose}
+        campaign = (
+            TreeCampaign(case.seed, **more)
+            if kind == TREE
+            else Campaign(case.seed, KINDS[kind], families=case.families, **more)
+        )
         campaign.run()
     except Exception as problem:
         raise Violation(
@@ -142,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--first", type=int, default=0, help="the first seed")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     add("--seed", type=int, help="one campaign alone")
-    add("--kind", choices=sorted(KINDS), default="", help="what runs the jobs")
+    add("--kind", choices=sorted([*KINDS, TREE]), default="", help="what runs the jobs")
     add("--bug", choices=sorted(BUGS), default="", help="a deliberate bug")
     add("--families", type=int, default=0, help="the size of the plan")
     add("--without", default="", help="happenings to leave out, by name")

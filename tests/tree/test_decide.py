@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import ACTIVE, Cause, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.tree.commands import (
@@ -22,7 +23,8 @@ from autoexp_tui.tree.commands import (
 from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.effects import WorkInGit, WritePack, build_pack
 from autoexp_tui.tree.events import CleanupDeferred, TreeBegun, ViewsWritten
-from autoexp_tui.tree.state import Judgement, Tree, tree_of
+from autoexp_tui.tree.ports import GitWork
+from autoexp_tui.tree.state import Judgement, Leftover, Tree, tree_of
 from autoexp_tui.tree.views import find_best, list_run, list_search, write_manifest
 from tests.engine.bench import Bench
 from tests.model.builders import plan
@@ -157,6 +159,25 @@ def test_a_lost_node_costs_an_attempt_and_not_the_evaluation() -> None:
         decide_all(bench)
         assert find(bench).evaluations["e1"].retries == 1
         assert find_judgement(bench, "e1").outcome == judged
+
+
+def test_a_lost_call_for_ideas_is_made_again() -> None:
+    lost = RunScript(seconds=1.0, cause=Cause.NODE_FAIL)
+    calls = {"n0_ideas": [[lost], [RunScript(seconds=1.0)]]}
+    bench = search(FakeTrees(propose), calls, max_depth=1)
+    decide_all(bench)
+    assert len(bench.engine.state.jobs["n0_ideas"].attempts) == 2
+
+
+def test_a_search_whose_nodes_git_refuses_ends_and_is_not_tried_for_ever() -> None:
+    class Refusing(FakeTrees):
+        def work(self, work: GitWork) -> Sequence[Leftover]:
+            raise EnvironmentFailed("somebody else moved it", "refs/tree/r/n1")
+
+    bench = search(Refusing(propose))
+    decide_all(bench)
+    assert find_code(find(bench).stopped) == "tree_broken"
+    assert len(bench.ordered(WorkInGit)) == 1
 
 
 @pytest.mark.parametrize(("about", "job"), [("e1", "e1_implement"), ("n0", "n0_ideas")])

@@ -43,6 +43,7 @@ from autoexp_tui.tree.state import (
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
+    from autoexp_tui.model.facts import Moment
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.state import JobRecord
     from autoexp_tui.tree.options import TreeOptions
@@ -173,10 +174,20 @@ class _Search:
         elif failed := self._find_failed(jobs):
             if not self._try_again(evaluation, failed):
                 is_row = self.tree.sweep and failed.spec.place == "main"
-                reason = None if is_row else _tell_end(evaluation, failed)
+                reason = None if is_row else self._tell_end(evaluation, failed)
                 self._collect(evaluation, reason or evaluation.ending)
         else:
             self._collect(evaluation, evaluation.ending)
+
+    def _tell_end(self, evaluation: Evaluation, job: JobRecord) -> Why:
+        """Why an evaluation has no result. A step may take as long as all together:
+        which of the two limits is met first says nothing."""
+        if evaluation.ending:
+            return evaluation.ending
+        limit = self.options.eval_timeout_seconds
+        if limit and job.cause is Cause.TIMEOUT:
+            return why("eval_timeout", seconds=limit)
+        return why("step_failed", step=job.spec.stage, problem=_tell_job(job))
 
     def _list_jobs(self, evaluation: Evaluation) -> list[JobRecord]:
         known = self.context.state.jobs
@@ -243,7 +254,7 @@ class _Search:
         limit = self.options.eval_timeout_seconds
         if limit and not evaluation.ending:
             now = self.context.now
-            used = _measure_runs(jobs, now.t)
+            used = _measure_runs(jobs, now)
             if used >= limit:
                 self._end(evaluation, why("eval_timeout", seconds=limit))
             elif any(job.state in ACTIVE for job in jobs):
@@ -331,6 +342,11 @@ class _Search:
     def _seek_ideas(self, node: Node) -> None:
         job = self.context.state.jobs.get(name_idea_job(node))
         if job is not None and job.ended and node.id not in self.tree.blocked:
+            is_own = job.cause not in INFRASTRUCTURE
+            if not is_own and len(job.attempts) <= self.options.eval_retries:
+                if not self._is_calling_enough():
+                    self._revive([job], f"node {node.id}")
+                return
             problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
             if not self._is_under_way(effects.ReadIdeas, node=node.id):
                 read = effects.ReadIdeas(node=node.id, problem=problem)
@@ -445,7 +461,7 @@ class _Search:
     def _work_in_git(self) -> None:
         """Make promoted nodes real, and remove what was not promoted."""
         tree = self.tree
-        if self._is_under_way(effects.WorkInGit):
+        if tree.is_broken or self._is_under_way(effects.WorkInGit):
             return
         left = tuple(self._list_due())
         if tree.pruned < len(tree.closed):
@@ -524,25 +540,23 @@ def _describe_candidate(
     )
 
 
-def _measure_runs(jobs: Sequence[JobRecord], now: float) -> float:
-    """Seconds for which any attempt of the jobs has run by now."""
-    spans = (
-        (one.began_at, one.ended_at or now)
+def _measure_runs(jobs: Sequence[JobRecord], now: Moment) -> float:
+    """Seconds for which any attempt of the jobs has run by now, but for those that
+    ended by what is not their own. Of one that runs the session's own time counts:
+    clocks of hosts differ, and are set."""
+    spans = [
+        (one.began_at, one.ended_at)
         for job in jobs
         for one in job.attempts
-        if one.began_at is not None
-    )
+        if one.began_at and one.ended_at and one.cause not in INFRASTRUCTURE
+    ]
+    running = (job for job in jobs if job.state is JobState.RUNNING)
+    spans += [(now.t - now.lived + job.since_lived, now.t) for job in running]
     used, until = 0.0, float("-inf")
     for begin, end in sorted(spans):
         used += max(0.0, end - max(begin, until))
         until = max(until, end)
     return used
-
-
-def _tell_end(evaluation: Evaluation, job: JobRecord) -> Why:
-    """Why an evaluation has no result."""
-    told = why("step_failed", step=job.spec.stage, problem=_tell_job(job))
-    return evaluation.ending or told
 
 
 def _tell_job(job: JobRecord) -> str:

@@ -364,6 +364,10 @@ class CollectResult(_OfTree, kind="collect_result"):
     def take(self, context: DecisionContext, value: object) -> None:
         assert isinstance(value, Judgement)
         known = tree_of(context.state).evaluations[self.evaluation]
+        names = list_job_names(tree_of(context.state), known)
+        jobs = map(context.state.jobs.get, names)
+        if not all(job is None or job.ended for job in jobs):
+            return  # a person had one of them run again meanwhile
         if value.why is not None and not known.ending:
             code, problem = (str(value.why.arg(name)) for name in ("code", "problem"))
             fault = _AgentFault(code, problem, value.resume_at)

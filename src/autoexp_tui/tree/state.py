@@ -318,8 +318,15 @@ class Tree:
         return (len(self.closed), is_stopped, len(self.nodes), *counts)
 
     @property
+    def is_broken(self) -> bool:
+        """Whether git refused what the search cannot do without."""
+        return self.stopped is not None and self.stopped.code == "tree_broken"
+
+    @property
     def is_cleaning(self) -> bool:
         """Whether something is still to be removed."""
+        if self.is_broken:
+            return False
         is_behind = self.pruned < len(self.closed)
         return is_behind or not all(one.is_given_up for one in self.leftovers.values())
 
