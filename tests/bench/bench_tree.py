@@ -15,6 +15,7 @@ from tests.cockpit.test_tree import find_part, of_one_depth, with_part
 from tests.tree.fake_trees import FakeTrees
 from tests.tree.test_decide import find, search
 
+from autoexp_tui.cli.diagnostics import freeze_garbage
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.state import SessionState
 
@@ -79,6 +80,7 @@ async def measure_keys(evaluations: int, size: tuple[int, int]) -> None:
 
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    freeze_garbage()  # as commands do
     for wanted in ((80, 24), (120, 40), (200, 60)):
         asyncio.run(measure_keys(number, wanted))
     measure(number)
