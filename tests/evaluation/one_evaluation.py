@@ -92,11 +92,14 @@ class OneEvaluation:
 
     def begin(self) -> Opened:
         """A repository, and the search opened in it."""
+        self.make_repository()
+        return self.open()
+
+    def make_repository(self) -> None:
         write_files(self.top, FILES)
         call_git(self.top, "init", "-q", "-b", "main")
         call_git(self.top, "add", "-A")
         call_git(self.top, "commit", "-q", "-m", "first")
-        return self.open()
 
     def open(self) -> Opened:
         return self.trees.open("r", self.made)

@@ -162,7 +162,7 @@ def test_a_baseline_that_is_none_is_refused_before_the_start(
     tmp_path: Path, baseline: str | None, told: str
 ) -> None:
     one = OneEvaluation(tmp_path)
-    one.begin()
+    one.make_repository()
     path = one.place / "given.csv"
     if baseline is not None:
         path.write_text(baseline)
@@ -171,6 +171,7 @@ def test_a_baseline_that_is_none_is_refused_before_the_start(
         one.open()
     assert told in refused.value.line
     assert str(path) in refused.value.line
+    assert call_git(one.top, "for-each-ref", "refs/tree") == ""
 
 
 def test_files_that_are_no_ideas_cost_no_other_and_are_told(tmp_path: Path) -> None:

@@ -105,17 +105,17 @@ class DiskTrees:
         repository = self._open_repository(run, options)
         readiness = check_repository(repository, self.state_dir)
         commit = Git(repository).resolve(options.root)
-        ref = repository.get_ref(Place("wt", "0"))
-        update_ref(repository, ref, new=commit)
-        add_worktree(repository, Place("wt", "0"), commit)
         baseline, sweep = None, tuple[str, ...]()
-        if options.evaluate.config_ref:
-            sweep = self._plan_sweep(repository, options)
         if options.root_baseline_csv:
             path = Path(self.plan.cwd, options.root_baseline_csv)
             data = self._read(path)
             parse_results(data, _list_metrics(options), str(path))
             baseline = self._keep(ROOT, data, path, options)
+        ref = repository.get_ref(Place("wt", "0"))
+        update_ref(repository, ref, new=commit)
+        add_worktree(repository, Place("wt", "0"), commit)
+        if options.evaluate.config_ref:
+            sweep = self._plan_sweep(repository, options)
         return Opened(
             root_commit=commit,
             directory=str(self.directory),
