@@ -112,6 +112,16 @@ def test_what_joins_stands_behind_in_its_own_order(
     assert merged.edges == (*FIRST.edges, edge)
 
 
+def test_what_joins_a_draft_is_in_its_plan_alone() -> None:
+    state = started(FIRST)
+    draft = state.fork(briefly=True)
+    draft.plans |= {name: plan(job(name)) for name in ("x", "y")}
+    happen(draft, events.PlanAdded(sha="x"), events.PlanAdded(sha="y"))
+    plans = [[one.name for one in it.plan.jobs] for it in (draft, state) if it.plan]
+    assert plans == [["a", "b", "x", "y"], ["a", "b"]]
+    assert draft.order == ("a", "b", "x", "y")
+
+
 def test_each_job_is_under_the_rules_of_the_plan_that_it_came_with() -> None:
     own = {"own": Monitoring(loss="mine")}
     further = plan(job("x"), job("y", 1, rules="own"), monitoring=OTHER, rule_sets=own)

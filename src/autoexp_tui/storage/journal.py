@@ -20,7 +20,7 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -295,7 +295,9 @@ def read_part(part: Part, offset: int = 0) -> Iterator[tuple[Recorded, int, int]
 
 
 def _parse_line(line: bytes, part: Part, number: int, offset: int) -> Recorded:
-    session = part.path.parent
+    with suppress(Undecodable):
+        return parse_record(line)
+    session = part.path.parent  # these words are not made for each good line
     remedy = (
         f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
         f"{session.parent}` tells what going on without it would leave out."
@@ -420,7 +422,7 @@ def fold_chain(session: SessionDir, chain: Sequence[Part], tail: int) -> Loaded:
     finally:
         if collecting:
             gc.enable()
-    if state.plan is None:
+    if state.base is None:
         _require_nothing_ran(session)
     at, start, end = place
     return Loaded(
