@@ -115,7 +115,7 @@ def test_what_joins_stands_behind_in_its_own_order(
 def test_what_joins_a_draft_is_in_its_plan_alone() -> None:
     state = started(FIRST)
     draft = state.fork(briefly=True)
-    draft.plans |= {name: plan(job(name)) for name in ("x", "y")}
+    draft.plans.update((name, plan(job(name))) for name in ("x", "y"))
     happen(draft, events.PlanAdded(sha="x"), events.PlanAdded(sha="y"))
     plans = [[one.name for one in it.plan.jobs] for it in (draft, state) if it.plan]
     assert plans == [["a", "b", "x", "y"], ["a", "b"]]
