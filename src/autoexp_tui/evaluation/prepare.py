@@ -21,6 +21,7 @@ from autoexp_tui.evaluation.requests import (
     load_request,
 )
 from autoexp_tui.evaluation.steps import list_kept_refs, run_step
+from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.worktrees.checkouts import restore_worktree
 
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str]) -> int:
 
     def step() -> Swept:
         prepare(request)
-        return Swept(refs=list_kept_refs(request))
+        held = choose_isolation(request.isolation).summarize()
+        return Swept(refs=list_kept_refs(request), isolation=held)
 
     return run_step(
         request.home / SWEPT,

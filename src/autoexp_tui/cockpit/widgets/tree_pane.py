@@ -24,7 +24,7 @@ from autoexp_tui.cockpit.render.tree import (
 )
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
-from autoexp_tui.tree.jobs import list_job_names
+from autoexp_tui.tree.jobs import SWEEP, list_job_names
 from autoexp_tui.tree.state import BASELINE, PART, ROOT, Evaluation, Tree
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class TreeView:
         job = self.find_job(one)
         if job is None:
             return "◌", "opening", "waiting"
-        word = job.stage if job.attempt is not None else "waiting"
+        word = (job.stage or SWEEP) if job.attempt is not None else "waiting"
         return job.look.glyph, word, job.look.role
 
 
