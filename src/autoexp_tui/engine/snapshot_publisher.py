@@ -4,8 +4,9 @@ and only what changed is made anew."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.engine.ports import LiveSink
@@ -36,6 +37,10 @@ class SnapshotBuilder:
     _shared: dict[str, Any] = field(default_factory=dict)
     """What follows from the state alone; empty once an event has changed it."""
     _live: tuple[Live | None, ...] = ()
+    _rows: list[Live | None] = field(default_factory=list)
+    """The same, as it is being changed."""
+    _places: dict[str, int] = field(default_factory=dict)
+    """Job -> its row. Jobs never leave a session."""
 
     def note(self, records: Sequence[Recorded]) -> None:
         self.tail.extend(records)
@@ -43,9 +48,15 @@ class SnapshotBuilder:
             self._shared = {}
 
     def build_snapshot(
-        self, state: SessionState, engine: EngineView, live: Mapping[str, Live]
+        self,
+        state: SessionState,
+        engine: EngineView,
+        live: Mapping[str, Live],
+        changed: Iterable[str] | None = None,
     ) -> Snapshot:
-        """The state as of now; `live`: the volatile side of the jobs that have one."""
+        """The state as of now; `live`: the volatile side of the jobs that have one;
+        `changed`: whose may be another than at the last call, since when no job has
+        gone; None: anybody's."""
         if not self._shared:
             jobs = tuple(state.jobs.values())
             pending = tuple(state.pending.values())
@@ -60,8 +71,20 @@ class SnapshotBuilder:
                 "open": bool(ends) or is_open(jobs, pending, state.asks),
                 "open_ends": ends,
             }
-        shown = tuple(map(live.get, state.jobs))
-        self._live = self._live if shown == self._live else shown
+        if changed is None:
+            self._rows, self._places = [], {}
+        rows, places, known = self._rows, self._places, len(self._rows)
+        for name in islice(state.jobs, known, None):
+            places[name] = len(rows)
+            rows.append(live.get(name))
+        moved = len(rows) > known
+        for name in changed or ():
+            at, new = places[name], live.get(name)
+            moved = moved or rows[at] != new
+            rows[at] = new
+        # While nothing moves the front ends keep what they made of it.
+        if moved and (changed is not None or rows != [*self._live]):
+            self._live = tuple(rows)
         return Snapshot(
             seq=state.seq,
             t=state.t,
@@ -100,7 +123,7 @@ class SnapshotPublisher:
     _live: dict[str, Live] = field(default_factory=dict)
 
     def restart(self) -> None:
-        self._live = {}
+        self._live, self.builder = {}, SnapshotBuilder(self.builder.tail)
 
     def note_moves(self, now: float) -> None:
         """Look whether a front end would see a difference although no event came."""
@@ -118,11 +141,13 @@ class SnapshotPublisher:
         self._shown_error = self.health.error
         changed = self.ephemeral.reworded | self.telemetry.changed
         self.ephemeral.reworded, self.telemetry.changed = set(), set()
-        for name in changed & self.state.jobs.keys():
+        moved = changed & self.state.jobs.keys()
+        for name in moved:
             start = range(len(self.state.jobs[name].start))
             verdicts = (self.ephemeral.verdicts.get((name, "start", i)) for i in start)
             queue = self.health.queue.get(name)
             self._live[name] = self.telemetry.build_live(name, tuple(verdicts), queue)
-        snapshot = self.builder.build_snapshot(self.state, view, self._live)
+        build = self.builder.build_snapshot
+        snapshot = build(self.state, view, self._live, moved)
         self.live_sink.publish(snapshot)
         self.on_snapshot(snapshot)
