@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.engine.ports import LiveSink
@@ -15,7 +14,7 @@ from autoexp_tui.model.policy import list_open_ends
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import SessionState, fork_parts
+from autoexp_tui.model.state import SessionState, fork_parts, list_newer
 
 if TYPE_CHECKING:  # a viewer has snapshots, and no engine to load
     from autoexp_tui.engine.ephemeral_state import EphemeralState, Health
@@ -74,7 +73,7 @@ class SnapshotBuilder:
         if changed is None:
             self._rows, self._places = [], {}
         rows, places, known = self._rows, self._places, len(self._rows)
-        for name in islice(state.jobs, known, None):
+        for name in list_newer(state.jobs, known):
             places[name] = len(rows)
             rows.append(live.get(name))
         moved = len(rows) > known
