@@ -89,7 +89,7 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row_with_mean_and_deviation(
     cell = shown.cell(0, 0)
     assert (cell.mean, cell.finite, cell.of) == (3.5, 2, 2)
     assert cell.deviation == pytest.approx(math.sqrt(0.5))
-    assert replace(shown, baseline=0).difference(1, 0) == -2.25
+    assert replace(shown, baseline=0).list_cells(1)[0][1] == -2.25
 
 
 @pytest.mark.parametrize(

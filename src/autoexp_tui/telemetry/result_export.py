@@ -7,7 +7,9 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from functools import cache
+from operator import itemgetter
+from typing import Any, Final
 
 from autoexp_tui.model.masking import mask_value
 from autoexp_tui.sweep.points import plain_key
@@ -17,8 +19,7 @@ from autoexp_tui.text.spelling import count_columns
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a text begins with that spreadsheets evaluate; see OWASP, CSV Injection."""
-_Field: TypeAlias = Callable[[Cell, float | None], object]
-"""Of a cell and its difference to the baseline."""
+_ENDS: Final = {"mean": "", "deviation": "sd", "finite": "n"}
 
 
 def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
@@ -27,7 +28,7 @@ def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
     text that a spreadsheet would evaluate stands a single quote."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    fields = [_list_fields(table, one.how) for one in table.measures]
+    fields = [_choose_fields(table, one.how) for one in table.measures]
     heads = [
         f"{measure}.{name}" if name else str(measure)
         for measure, own in zip(table.measures, fields, strict=True)
@@ -35,13 +36,13 @@ def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
     ]
     keys = [one.key or "session" for one in table.groups.axes]
     writer.writerow(map(_quote_formula, [*keys, "runs", *heads]))
-    finds = [tuple(own.values()) for own in fields]
+    picks = [itemgetter(*own.values()) for own in fields]
     for row in rows:
         cells = [*map(_quote_formula, _list_settings(table, row).values())]
         cells.append(len(table.groups.rows[row].jobs))
-        for at, own in enumerate(finds):
-            cell, difference = table.cell(row, at), table.difference(row, at)
-            cells += [find(cell, difference) for find in own]
+        for pick, (cell, difference) in zip(picks, table.list_cells(row), strict=True):
+            missing = _describe_missing(cell) if cell.problems else None
+            cells += pick((*cell, difference, missing))
         writer.writerow(cells)  # None is an empty field; others begin with a number
     return text.getvalue()
 
@@ -57,20 +58,15 @@ def _quote_formula(cell: object) -> object:
     return cell
 
 
-def _list_fields(table: ResultTable, how: How) -> Mapping[str, _Field]:
-    """What is told of a measure, by the end of the column's name."""
-    fields: dict[str, _Field] = {"": lambda cell, _: cell.mean}
-    if table.groups.is_averaged:
-        fields["sd"] = lambda cell, _: cell.deviation
-        fields["n"] = lambda cell, _: cell.finite
-    if how != "last":
-        fields["step"] = lambda cell, _: cell.step
-    if table.baseline is not None:
-        fields["difference"] = lambda _, difference: difference
-    fields["missing"] = lambda cell, _: (
-        _describe_missing(cell) if cell.problems else None
-    )
-    return fields
+def _choose_fields(table: ResultTable, how: How) -> Mapping[str, int]:
+    """What is told of a measure, by the end of the column's name: places in its cell,
+    the difference and what is missing behind it."""
+    names = ["mean"]
+    names += ["deviation", "finite"] if table.groups.is_averaged else []
+    names += ["step"] if how != "last" else []
+    names += ["difference"] if table.baseline is not None else []
+    places = (*Cell._fields, "difference", "missing")
+    return {_ENDS.get(one, one): places.index(one) for one in (*names, "missing")}
 
 
 def _describe_missing(cell: Cell) -> str:
@@ -91,9 +87,9 @@ def _list_settings(table: ResultTable, row: int) -> Mapping[str, Any]:
 
 def write_markdown(table: ResultTable, rows: Sequence[int]) -> str:
     """A table as GitHub has it; what would end a cell is escaped."""
-    heads, *cells = _list_texts(table, rows)
+    heads, *cells = _list_texts(table, rows, _escape)
     lines = [heads, ["---"] * len(heads), *cells]
-    text = "\n".join(f"| {' | '.join(map(_escape, cells))} |" for cells in lines)
+    text = "\n".join([f"| {' | '.join(cells)} |" for cells in lines])
     over = table.groups.describe_over()
     return f"{text}\n\n{over}\n" if over else f"{text}\n"
 
@@ -104,7 +100,7 @@ def _escape(text: str) -> str:
 
 def write_text(table: ResultTable, rows: Sequence[int]) -> str:
     """Columns side by side, as wide as they need to be."""
-    lines = [[clean_line(text) for text in cells] for cells in _list_texts(table, rows)]
+    lines = list(_list_texts(table, rows, clean_line))
     widths = [max(map(count_columns, column)) for column in zip(*lines, strict=True)]
     shown = [
         "  ".join(
@@ -116,19 +112,24 @@ def write_text(table: ResultTable, rows: Sequence[int]) -> str:
     return "\n".join(shown)
 
 
-def _list_texts(table: ResultTable, rows: Sequence[int]) -> Iterator[list[str]]:
-    """The head and the cells of each row, as they are shown."""
-    axes, measures = range(len(table.groups.axes)), range(len(table.measures))
-    heads = [*table.heads]
+def _list_texts(
+    table: ResultTable, rows: Sequence[int], spell: Callable[[str], str]
+) -> Iterator[list[str]]:
+    """The head and the cells of each row, as they are shown; `spell`: what comes from
+    outside, which numbers do not."""
+    axes, spell = range(len(table.groups.axes)), cache(spell)
+    heads = [spell(head) for head in table.heads]
     if table.groups.is_averaged:
         heads.insert(len(axes), "runs")
     yield heads
     for row in rows:
-        cells = [table.describe_setting(row, at) for at in axes]
-        cells += (
-            [str(len(table.groups.rows[row].jobs))] if table.groups.is_averaged else []
-        )
-        yield [*cells, *(table.describe_cell(row, at) for at in measures)]
+        cells = [spell(table.describe_setting(row, at)) for at in axes]
+        if table.groups.is_averaged:
+            cells.append(str(len(table.groups.rows[row].jobs)))
+        for cell, difference in table.list_cells(row):
+            text = cell.describe(difference)
+            cells.append(text if cell.mean is not None else spell(text))
+        yield cells
 
 
 def list_json(table: ResultTable, rows: Sequence[int]) -> Mapping[str, Any]:
@@ -153,6 +154,11 @@ def list_json(table: ResultTable, rows: Sequence[int]) -> Mapping[str, Any]:
 
 
 def _list_row(table: ResultTable, row: int) -> Mapping[str, Any]:
+    results = [_list_cell(*one) for one in table.list_cells(row)]
+    return {**_list_row_heads(table, row), "results": results}
+
+
+def _list_row_heads(table: ResultTable, row: int) -> Mapping[str, Any]:
     source = table.sources[table.groups.rows[row].source]
     settings = dict(_list_settings(table, row))
     settings.pop(SESSION, None)
@@ -160,10 +166,6 @@ def _list_row(table: ResultTable, row: int) -> Mapping[str, Any]:
         "session": source.session,
         "parameters": settings,
         "jobs": [job.name for job in table.list_jobs(row)],
-        "results": [
-            _list_cell(table.cell(row, at), table.difference(row, at))
-            for at in range(len(table.measures))
-        ],
     }
 
 
@@ -179,10 +181,26 @@ def _list_cell(cell: Cell, difference: float | None) -> Mapping[str, Any]:
     }
 
 
+_FIRST, _SECOND, _THIRD = json.dumps(
+    _list_cell(Cell(-1.5, None, 1, 1, -2, {}), None)
+).replace("-2", "-1.5").split("-1.5")
+"""What stands about the value and the step of a single run."""
+
+
+def _write_cell(cell: Cell, difference: float | None) -> str:
+    mean, _, _, of, step, _ = cell
+    if of == 1 and difference is None and mean is not None:  # most are such
+        return f"{_FIRST}{mean!r}{_SECOND}{'null' if step is None else step}{_THIRD}"
+    return json.dumps(_list_cell(cell, difference))
+
+
 def write_json(table: ResultTable, rows: Sequence[int]) -> str:
     """As `list_json` has it, in one line; the rows one by one, for there are many."""
-    head = json.dumps({**list_json(table, ()), "rows": []})
-    lines = (json.dumps(_list_row(table, row), default=str) for row in rows)
+    head, lines = json.dumps({**list_json(table, ()), "rows": []}), []
+    for row in rows:
+        own = json.dumps({**_list_row_heads(table, row), "results": []}, default=str)
+        results = ", ".join([_write_cell(*one) for one in table.list_cells(row)])
+        lines.append(f"{own.removesuffix(']}')}{results}]}}")
     return head.removesuffix("]}") + ", ".join(lines) + "]}\n"
 
 

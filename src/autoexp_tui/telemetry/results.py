@@ -329,11 +329,11 @@ def read_value(
         return Value(None, why="not run with its new values yet")
     if measure.how == "step":
         return _read_at_step(job, live, measure)
+    if measure.how != "last" and (best := _find_best(live, told, measure)):
+        return Value(*best)
     newest = live.metrics.get(metric) if live else None
     if newest is None and told is not None and metric in told.values:
         newest = float(told.values[metric])
-    if measure.how != "last" and (best := _find_best(live, told, measure)):
-        return Value(*best)
     if measure.how == "last" and newest is not None:
         return Value(newest)
     if measure == result:
@@ -408,21 +408,25 @@ class Cell(NamedTuple):
     problems: Mapping[str, int]
     """What the other jobs say, and how many do: `nan`, `failed: out of memory`."""
 
-    def describe(self) -> str:
-        """`2.9143 ±0.0120 2/3`; what is missing, where there is no value."""
+    def describe(self, difference: float | None = None) -> str:
+        """`2.9143 ±0.0120 2/3`; what is missing, where there is no value. `difference`:
+        to the baseline's, in brackets."""
         if self.mean is None:
             return "; ".join(
                 f"{number}x {problem}" if number > 1 else problem
                 for problem, number in self.problems.items()
             )
-        parts = [format_metric(self.mean, DIGITS)]
+        text = format_metric(self.mean, DIGITS)
         if self.deviation is not None:
-            parts.append(f"±{format_metric(self.deviation, DIGITS - 2)}")
+            text += f" ±{format_metric(self.deviation, DIGITS - 2)}"
         if self.step is not None:
-            parts.append(f"@{self.step}")
+            text += f" @{self.step}"
         if self.finite < self.of:
-            parts.append(f"{self.finite}/{self.of}")
-        return " ".join(parts)
+            text += f" {self.finite}/{self.of}"
+        if difference is not None:
+            sign = "" if difference < 0 else "+"
+            text += f" ({sign}{format_metric(difference, DIGITS - 1)})"
+        return text
 
 
 _NO_PROBLEMS: Final[Mapping[str, int]] = {}
@@ -507,20 +511,35 @@ class ResultTable:
         number, _, _ = self.list_values(row, measure)[0]
         return number if number is not None and number - number == 0.0 else None
 
-    def difference(self, row: int, measure: int) -> float | None:
+    def list_cells(self, row: int) -> list[tuple[Cell, float | None]]:
+        """Each measure's cell, and its difference to the baseline's. None is kept: a
+        file has all rows once."""
+        group, result = self.groups.rows[row], self.groups.result
+        source = self.sources[group.source]
+        jobs = [(source.jobs[at], source.live[at]) for at in group.jobs]
+        if len(jobs) == 1:  # most are such
+            ((job, live),) = jobs
+            found = [read_value(job, live, one, result) for one in self.measures]
+            cells = [compute_cell((one,)) for one in found]
+        else:
+            cells = [
+                compute_cell([read_value(job, live, one, result) for job, live in jobs])
+                for one in self.measures
+            ]
+        if self.baseline is None:
+            return [(one, None) for one in cells]
+        return [(one, self._compare(one, row, at)) for at, one in enumerate(cells)]
+
+    def _compare(self, cell: Cell, row: int, measure: int) -> float | None:
         """How much more it is than the baseline's; None without one, or for it."""
-        if self.baseline is None or row == self.baseline:
+        if self.baseline is None or row == self.baseline or cell.mean is None:
             return None
-        mean = self.cell(row, measure).mean
         base = self.cell(self.baseline, measure).mean
-        return None if mean is None or base is None else mean - base
+        return None if base is None else cell.mean - base
 
     def describe_cell(self, row: int, measure: int) -> str:
-        difference, text = self.difference(row, measure), self.cell(row, measure)
-        if difference is None:
-            return text.describe()
-        sign = "" if difference < 0 else "+"
-        return f"{text.describe()} ({sign}{format_metric(difference, DIGITS - 1)})"
+        cell = self.cell(row, measure)
+        return cell.describe(self._compare(cell, row, measure))
 
     def find_setting(self, row: int, axis: int) -> str:
         """A row's value of a swept parameter, `-` where its jobs set none."""

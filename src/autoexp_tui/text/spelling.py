@@ -209,16 +209,17 @@ def format_metric(value: float | None, digits: int = 4) -> str:
     ones with two fewer, `2.5e-3`; `nan` and `inf` by name, None as `-`."""
     if value is None:
         return "-"
+    size = abs(value)
+    if 1e-2 <= size < 1e5:  # most are such
+        places = digits - (size >= 1) - (size >= 10) - (size >= 100)
+        return f"{value:.{places}f}"
+    if value == 0:
+        return f"{value:.{digits - 1}f}"
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    size = abs(value)
-    if value != 0 and not 1e-2 <= size < 1e5:
-        return format_float(float(f"{value:.{max(1, digits - 3)}e}"), "scientific")
-    before = sum(size >= least for least in (1, 10, 100)) if value else 1
-    places = digits - before
-    return f"{value:.{places}f}"
+    return format_float(float(f"{value:.{max(1, digits - 3)}e}"), "scientific")
 
 
 def format_pace(rate: float) -> str:
