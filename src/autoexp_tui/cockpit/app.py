@@ -138,7 +138,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def on_mount(self) -> None:
         modes = ("jobs", "events", "waiting", "timeline", "grid", "results", *PARTS)
         for mode in modes:
-            self.add_mode(mode, partial(self._make_screen, mode))
+            self.add_mode(mode, partial(self._make_mode, mode))
         self.context.handle.subscribe(self._publish)
         self.set_interval(1.0, self.update_every_second)
 
@@ -155,6 +155,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def get_default_screen(self) -> Screen[Any]:
         return self._make_screen("jobs")
+
+    def _make_mode(self, mode: str) -> Screen[Any]:
+        """Its screen, of today's styles: Textual would read all of them anew, twice."""
+        screen = self._make_screen(mode)
+        screen._css_update_count = self._css_update_count
+        return screen
 
     def _make_screen(self, mode: str) -> Screen[Any]:
         if mode == "jobs":
@@ -371,7 +377,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """To the screen of a policy of the session."""
         mode = name if name in PARTS else f"policy:{name}"
         with suppress(InvalidModeError):  # it is there already
-            self.add_mode(mode, partial(self._make_screen, mode))
+            self.add_mode(mode, partial(self._make_mode, mode))
         self.action_show_mode(mode)
 
     def action_show_need(self) -> None:

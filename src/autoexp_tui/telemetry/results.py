@@ -212,35 +212,36 @@ def group_runs(
     wanted = tuple(by or declared or ())
     unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
-    gone, chosen = {None, *read.find_pairs(dropped)}, zip(found, points, strict=True)
-    rows: dict[object, tuple[int, list[int], list[Sequence[_Pair]]]] = {}
-    for (source, place, _), pairs in chosen:
-        key = (frozenset(pairs) - gone, source if names else 0)
-        if (row := rows.get(key)) is not None:
-            row[1].append(place)
-            row[2].append(pairs)
-        else:
-            rows[key] = (source, [place], [pairs])
-    groups: list[tuple[dict[str, str], int, Sequence[int]]] = []
-    for source, places, own in rows.values():
-        settings = {SESSION: names[source]} if names else {}
-        settings.update(pair for pair in own[0] if pair and pair not in gone)
-        versions = [places] if by else _split_versions(places, own)
-        groups.append((settings, source, versions[0]))
-        for number, jobs in enumerate(versions[1:], 2):
-            groups.append(({**settings, VERSION: str(number)}, source, jobs))
-    if len(groups) > len(rows):
-        for settings, *_ in groups:
-            settings.setdefault(VERSION, "1")
+    gone, alike = read.find_pairs(dropped), dict[object, list[int]]()
+    for at, own in enumerate(points):
+        key: object = frozenset(own) - gone
+        alike.setdefault((key, found[at][0]) if names else key, []).append(at)
+    groups, pairs = list[RunGroup](), read.pairs
+    for those in alike.values():
+        source, place, _ = found[those[0]]
+        own = [pairs[one] for one in points[those[0]] if one not in gone]
+        settings = dict([(SESSION, names[source]), *own] if names else own)
+        if len(those) == 1:  # most are such
+            groups.append(RunGroup(settings, source, (place,)))
+            continue
+        versions = [those] if by else _split_versions(those, points)
+        for number, some in enumerate(versions, 1):
+            if number > 1:
+                settings = {**settings, VERSION: str(number)}
+            jobs = tuple([found[at][1] for at in some])
+            groups.append(RunGroup(settings, source, jobs))
+    if len(groups) > len(alike):
+        for group in groups:
+            group.settings.setdefault(VERSION, "1")
     result = rules.result if rules else None
     metric = (result.metric if result else "") or (rules.loss if rules else "loss")
-    axes = _find_columns([settings for settings, *_ in groups], names)
+    axes = _find_columns([group.settings for group in groups], names)
     return Groups(
         stage=stage,
         stages=tuple(dict.fromkeys(chain(*ordered))),
         axes=axes,
         shown={one.key: dict(zip(one.values, one.shown, strict=True)) for one in axes},
-        rows=tuple(RunGroup(own, at, tuple(jobs)) for own, at, jobs in groups),
+        rows=tuple(groups),
         is_averaged=len(groups) < len(found),
         over=tuple(dropped),
         by_name=declared is None and not by,
@@ -250,15 +251,13 @@ def group_runs(
 
 
 def _split_versions(
-    places: Sequence[int], points: Sequence[Sequence[_Pair]]
+    jobs: Sequence[int], points: Sequence[Sequence[int]]
 ) -> Sequence[Sequence[int]]:
     """The jobs of a row, those apart that have all values of one before them."""
-    if len(places) == 1:
-        return [places]
     seen, versions = Counter[object](), dict[int, list[int]]()
-    for place, pairs in zip(places, points, strict=True):
-        seen[whole := frozenset(pairs)] += 1
-        versions.setdefault(seen[whole], []).append(place)
+    for at in jobs:
+        seen[whole := frozenset(points[at])] += 1
+        versions.setdefault(seen[whole], []).append(at)
     return [*versions.values()]
 
 
@@ -271,18 +270,17 @@ def _find_columns(
     return (*own, *(one for one in axes if one.key != SESSION))
 
 
-_Pair: TypeAlias = tuple[str, str] | None
-"""A key and its value, spelled; None: it is none of the sweep's."""
-
-
 class _SettingsReader:
-    """`read_settings` of many jobs: each value is spelled once."""
+    """`read_settings` of many jobs: each value is spelled once, and has a number."""
 
     def __init__(self, rules: Sequence[MaskRules]) -> None:
         self._rules = rules
-        self._known: dict[object, _Pair] = {}
+        self._known: dict[object, int] = {}
+        self.pairs: dict[int, tuple[str, str]] = {}
+        """Keys and values, spelled; what is none of the sweep's has -1, and no pair."""
+        self._numbers: dict[tuple[str, str], int] = {}
 
-    def list_pairs(self, source: int, spec: JobSpec) -> list[_Pair]:
+    def list_pairs(self, source: int, spec: JobSpec) -> list[int]:
         known, pairs = self._known, []
         for key, value in spec.parameters.items():
             place: object = (source, key, value.__class__, value)
@@ -294,19 +292,23 @@ class _SettingsReader:
                 pairs.append(self._read((source, key, repr(value)), source, key, value))
         return pairs
 
-    def _read(self, place: object, source: int, key: str, value: object) -> _Pair:
+    def _read(self, place: object, source: int, key: str, value: object) -> int:
         if place not in self._known:
             read = read_settings({key: value}, self._rules[source])
-            self._known[place] = next(iter(read.items()), None)
+            for pair in read.items():
+                number = self._numbers.setdefault(pair, len(self._numbers))
+                self.pairs[number] = pair
+                self._known[place] = number
+            self._known.setdefault(place, -1)
         return self._known[place]
 
     def list_keys(self) -> list[str]:
         """Of all that was read, in its order."""
-        return list(dict.fromkeys(pair[0] for pair in self._known.values() if pair))
+        return list(dict.fromkeys(key for key, _ in self.pairs.values()))
 
-    def find_pairs(self, keys: Sequence[str]) -> set[_Pair]:
-        """All that was read of these keys."""
-        return {pair for pair in self._known.values() if pair and pair[0] in keys}
+    def find_pairs(self, keys: Sequence[str]) -> set[int]:
+        """All that was read of these keys, and what is none of the sweep's."""
+        return {-1, *(at for at, (key, _) in self.pairs.items() if key in keys)}
 
 
 class Value(NamedTuple):
@@ -501,15 +503,17 @@ class ResultTable:
     def list_means(self, measure: int) -> Sequence[float | None]:
         """Of all rows: sorting asks for these, the screen for the cells of a few."""
         if measure not in self._means:
-            rows = range(len(self.groups.rows))
-            self._means[measure] = [self._compute_mean(row, measure) for row in rows]
+            means, wanted, result = [], self.measures[measure], self.groups.result
+            for row, (_, source, jobs) in enumerate(self.groups.rows):
+                if len(jobs) > 1:
+                    means.append(self.cell(row, measure).mean)
+                    continue
+                job, live = self.sources[source].jobs, self.sources[source].live
+                number = read_value(job[jobs[0]], live[jobs[0]], wanted, result).number
+                is_finite = number is not None and number - number == 0.0
+                means.append(number if is_finite else None)
+            self._means[measure] = means
         return self._means[measure]
-
-    def _compute_mean(self, row: int, measure: int) -> float | None:
-        if len(self.groups.rows[row].jobs) > 1:
-            return self.cell(row, measure).mean
-        number, _, _ = self.list_values(row, measure)[0]
-        return number if number is not None and number - number == 0.0 else None
 
     def list_cells(self, row: int) -> list[tuple[Cell, float | None]]:
         """Each measure's cell, and its difference to the baseline's. None is kept: a
