@@ -142,13 +142,15 @@ async def test_results_are_saved_in_the_form_of_the_name_and_over_nothing(
     tmp_path: Path,
 ) -> None:
     async with cockpit(save_directory=str(tmp_path)) as seat:
-        await seat.see("e ctrl+s enter", footer="saved 40 rows as")
+        await seat.see("e ctrl+s", footer="; ctrl+s again: other form or place")
         await seat.see("ctrl+s enter", footer="_results-2.csv")
+        await seat.see("ctrl+s", footer="_results-3.csv; ctrl+s again")
+        await seat.see("j ctrl+s", footer="_results-4.csv; ctrl+s again")
         await seat.see(
             "ctrl+s ctrl+u 'a.txt enter", footer="ends in .csv, .md or .json"
         )
         await seat.see("ctrl+u 'a.md enter", footer="/a.md")
-        await seat.see("ctrl+s ctrl+u 'no/a.md enter", footer="not saved: No such")
+        await seat.see("j ctrl+s ctrl+s ctrl+u 'no/a.md enter", footer="not saved: No")
     names = sorted(os.listdir(tmp_path))
     assert names == ["a.md", *sorted(name for name in names if "_results" in name)]
     assert len({(tmp_path / name).read_bytes() for name in names[1:]}) == 1

@@ -24,6 +24,7 @@ from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
+    from autoexp_tui.cockpit.keymap import Command
     from autoexp_tui.cockpit.state.session import JobView
 
 
@@ -31,6 +32,9 @@ class ResultsScreen(ListScreen):
     """The results of the session."""
 
     active_list: ResultsPane
+    _is_saved: bool = False
+    """Whether the newest key saved the table at once."""
+    _asks_where: bool = False
 
     def __init__(self, context: CockpitContext) -> None:
         super().__init__(context, ResultsPane)
@@ -113,16 +117,23 @@ class ResultsScreen(ListScreen):
         elif not self.active_list.go_back():
             await self.app.run_action("app.back_to_list")
 
+    async def run_command(self, command: Command) -> None:
+        """Remember whether the key before this one saved at once."""
+        was_saved, self._is_saved = self._is_saved, False
+        self._asks_where = was_saved and command.id == "results.save"
+        await super().run_command(command)
+
     def action_results_save(self) -> None:
-        """Ask for a name; its end says the form."""
+        """Save as CSV at once; again, ask for a name, whose end says the form."""
         table = self.active_list.table
         if table is None:
+            self.notify(self.active_list.nothing.strip(), severity="warning")
             return
         plan = self.model.session.snapshot.plan
         name = f"{plan.name if plan else ''}_{table.groups.stage}_results"
-        name = re.sub(r"[^\w.-]+", "_", name).strip("_.")
+        name = re.sub(r"[^\w.-]+", "_", name).strip("_.") + ".csv"
 
-        def answer(text: str) -> str:
+        def save(text: str) -> str:
             form = FORMS.get(os.path.splitext(text)[1].lstrip(".").lower())
             if form is None:
                 return "a name ends in .csv, .md or .json"
@@ -131,9 +142,12 @@ class ResultsScreen(ListScreen):
             self.run_worker(self._save(write, os.path.abspath(target)))
             return ""
 
-        hint = "NAME.csv, .md or .json"
-        request = Request(label="save as", hint=hint, answer=answer, text=f"{name}.csv")
-        self.ask_line(request)
+        if self._asks_where:
+            hint = "NAME.csv, .md or .json"
+            self.ask_line(Request(label="save as", hint=hint, answer=save, text=name))
+        else:
+            self._is_saved = True
+            save(name)
 
     async def _save(self, write: Callable[[], str], target: str) -> None:
         save = partial(_write_anew, target, write)
@@ -144,9 +158,11 @@ class ResultsScreen(ListScreen):
             self.notify(f"not saved: {outside(reason)}", severity="warning")
         else:
             number = plural(len(self.active_list.rows), "row")
-            room = max(20, self.size.width - 30)
+            key = self.context.keymap.key("results.save")
+            more = f"; {key} again: other form or place" if self._is_saved else ""
+            room = max(20, self.size.width - 20 - len(more))
             where = shorten(outside(path, 4000), room, middle=True)
-            self.notify(f"saved {number} as {where}")
+            self.notify(f"saved {number} as {where}{more}")
 
 
 def _has_run(job: JobView) -> bool:

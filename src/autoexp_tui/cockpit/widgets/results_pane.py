@@ -159,8 +159,8 @@ class ResultsPane(FieldsPane):
         groups, wanted, sources = work(), self.measures, self._make_sources()
         self.table = ResultTable(sources, groups, wanted or (groups.result,))
         self._row_keys = [
-            f"{row.source} {sources[row.source].jobs[row.jobs[0]].spec.name}"
-            for row in groups.rows
+            f"{source} {sources[source].jobs[jobs[0]].spec.name}"
+            for _, source, jobs in groups.rows
         ]
         self.heat = None
         self.column = self.table.result_column
