@@ -276,7 +276,7 @@ results.curves  c  results  9  curves
     curves of the marked runs, else of the first six rows, each over its seeds
 results.beside  d  results  4  compare
     another session beside this one, in one table; again: without it
-results.save  ctrl+s  results  1  save  save as CSV; again: choose form and place
+results.save  ctrl+s  results  1  save  save as CSV; again: ask how
 [Time-line]
 timeline.closer  +  timeline  2  closer  half as long a time; h and l move it
 timeline.wider  -  timeline  3  wider  twice as long a time

@@ -181,9 +181,11 @@ def _list_cell(cell: Cell, difference: float | None) -> Mapping[str, Any]:
     }
 
 
-_FIRST, _SECOND, _THIRD = json.dumps(
-    _list_cell(Cell(-1.5, None, 1, 1, -2, {}), None)
-).replace("-2", "-1.5").split("-1.5")
+_FIRST, _SECOND, _THIRD = (
+    json.dumps(_list_cell(Cell(-1.5, None, 1, 1, -2, {}), None))
+    .replace("-2", "-1.5")
+    .split("-1.5")
+)
 """What stands about the value and the step of a single run."""
 
 

@@ -219,8 +219,8 @@ def group_runs(
     groups, pairs = list[RunGroup](), read.pairs
     for those in alike.values():
         source, place, _ = found[those[0]]
-        own = [pairs[one] for one in points[those[0]] if one not in gone]
-        settings = dict([(SESSION, names[source]), *own] if names else own)
+        given = [pairs[one] for one in points[those[0]] if one not in gone]
+        settings = dict([(SESSION, names[source]), *given] if names else given)
         if len(those) == 1:  # most are such
             groups.append(RunGroup(settings, source, (place,)))
             continue
@@ -231,8 +231,11 @@ def group_runs(
             jobs = tuple([found[at][1] for at in some])
             groups.append(RunGroup(settings, source, jobs))
     if len(groups) > len(alike):
-        for group in groups:
-            group.settings.setdefault(VERSION, "1")
+        groups = [
+            one._replace(settings={**one.settings, VERSION: version})
+            for one in groups
+            for version in (one.settings.get(VERSION, "1"),)
+        ]
     result = rules.result if rules else None
     metric = (result.metric if result else "") or (rules.loss if rules else "loss")
     axes = _find_columns([group.settings for group in groups], names)
