@@ -142,7 +142,7 @@ async def test_results_are_saved_in_the_form_of_the_name_and_over_nothing(
     tmp_path: Path,
 ) -> None:
     async with cockpit(save_directory=str(tmp_path)) as seat:
-        await seat.see("e ctrl+s", footer="; ctrl+s again: other form or place")
+        await seat.see("e ctrl+s", footer="; ctrl+s again: save as")
         await seat.see("ctrl+s enter", footer="_results-2.csv")
         await seat.see("ctrl+s", footer="_results-3.csv; ctrl+s again")
         await seat.see("j ctrl+s", footer="_results-4.csv; ctrl+s again")

@@ -159,7 +159,7 @@ class ResultsScreen(ListScreen):
         else:
             number = plural(len(self.active_list.rows), "row")
             key = self.context.keymap.key("results.save")
-            more = f"; {key} again: other form or place" if self._is_saved else ""
+            more = f"; {key} again: save as" if self._is_saved else ""
             room = max(20, self.size.width - 20 - len(more))
             where = shorten(outside(path, 4000), room, middle=True)
             self.notify(f"saved {number} as {where}{more}")
