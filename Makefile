@@ -82,7 +82,7 @@ compare: $(READY)
 	@$(BIN)/python -m tests.config.compose_sets --sets $(SETS)
 
 races: $(READY)
-	@RACES=$(RACES) $(BIN)/python -m pytest -q -m slow tests/storage/test_lease.py \
+	@RACES=$(RACES) $(BIN)/python -m pytest -q -m slow -o timeout=0 tests/storage/test_lease.py \
 		tests/cli/test_tree_races.py
 
 fuzz: $(READY)

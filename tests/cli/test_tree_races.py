@@ -15,6 +15,7 @@ from autoexp_tui.cli import headless, tree
 from autoexp_tui.cli import open as opening
 from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.model.errors import SessionOwned
+from autoexp_tui.storage import lease
 from autoexp_tui.storage.sessions import find_sessions
 from tests.model.builders import plan
 
@@ -24,7 +25,7 @@ for name in NEEDED:
     import_module(f"autoexp_tui.cli.{name}")
 import_module("autoexp_tui.evaluation.dry_trees")
 import_module("autoexp_tui.executors.local.executor")
-MANY = int(os.environ.get("RACES", "300"))
+MANY = int(os.environ.get("RACES", "50"))
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = replace(plan(), tree={"repository": "demo", "run": "X"})
     monkeypatch.setattr(opening, "make_plan", lambda _options: (made, ()))
     monkeypatch.setattr(LiveHandle, "_run", lambda *_: None)
+    monkeypatch.setattr(lease, "WAIT_STEP_SECONDS", 0.02)
     return tmp_path / "state"
 
 
