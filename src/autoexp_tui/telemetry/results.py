@@ -231,11 +231,9 @@ def group_runs(
             jobs = tuple([found[at][1] for at in some])
             groups.append(RunGroup(settings, source, jobs))
     if len(groups) > len(alike):
-        groups = [
-            one._replace(settings={**one.settings, VERSION: version})
-            for one in groups
-            for version in (one.settings.get(VERSION, "1"),)
-        ]
+        for at, group in enumerate(groups):
+            named = {**group.settings, VERSION: group.settings.get(VERSION, "1")}
+            groups[at] = group._replace(settings=named)
     result = rules.result if rules else None
     metric = (result.metric if result else "") or (rules.loss if rules else "loss")
     axes = _find_columns([group.settings for group in groups], names)
@@ -513,8 +511,7 @@ class ResultTable:
                     continue
                 job, live = self.sources[source].jobs, self.sources[source].live
                 number = read_value(job[jobs[0]], live[jobs[0]], wanted, result).number
-                is_finite = number is not None and number - number == 0.0
-                means.append(number if is_finite else None)
+                means.append(None if number is None or number - number else number)
             self._means[measure] = means
         return self._means[measure]
 
