@@ -22,7 +22,8 @@ from autoexp_tui.agents.call import (
     load_answer,
     write_request,
 )
-from autoexp_tui.agents.runner import ALLOWED, main, run_call
+from autoexp_tui.agents.runner import main, run_call
+from autoexp_tui.agents.supervision import ALLOWED
 from autoexp_tui.executors.wrapper import list_descendants
 from autoexp_tui.isolation.kinds import probe_isolation
 from autoexp_tui.isolation.port import Isolation

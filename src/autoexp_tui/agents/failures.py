@@ -34,29 +34,22 @@ _CAUSES: Final = (
         r"|name resolution|network is unreachable",
     ),
 )
-_PATTERNS: Final = tuple(
-    (outcome, re.compile(pattern, re.IGNORECASE)) for outcome, pattern in _CAUSES
+_EPOCH: Final = r"limit reached\|(\d{9,11})\b"
+_AFTER: Final = (
+    r"(?i)(?:(?:try again|retry|resets?)[ -](?:in|after):?|retry-after\W{1,3})\s*"
+    r"((?:\d+(?:\.\d+)?\s*(?:ms|[dhms]\w*)?[\s,]*(?:and\s+)?)+)"
 )
-_EPOCH: Final = re.compile(r"limit reached\|(\d{9,11})\b")
-_AFTER: Final = re.compile(
-    r"(?:(?:try again|retry|resets?)[ -](?:in|after):?|retry-after\W{1,3})\s*"
-    r"((?:\d+(?:\.\d+)?\s*(?:ms|[dhms]\w*)?[\s,]*(?:and\s+)?)+)",
-    re.IGNORECASE,
-)
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|[dhms]|)", re.IGNORECASE)
+_PART: Final = r"(?i)(\d+(?:\.\d+)?)\s*(ms|milli|[dhms]|)"
 _SECONDS: Final = {"ms": 1e-3, "milli": 1e-3, "d": 86400, "h": 3600, "m": 60, "s": 1}
-_ISO: Final = re.compile(
-    r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)"
-)
-_CLOCK: Final = re.compile(
-    r"(?:try again at|resets?(?: at)?) (\d{1,2})(?::(\d\d))? ?([ap])m", re.IGNORECASE
-)
+_ISO: Final = r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)"
+_CLOCK: Final = r"(?i)(?:try again at|resets?(?: at)?) (\d{1,2})(?::(\d\d))? ?([ap])m"
+"""Patterns are compiled when a call failed: most do not."""
 _MOST_SECONDS: Final = 31 * 86400.0
 
 
 def find_cause(text: str) -> Outcome:
     """The outcome that a message of failure tells of."""
-    found = (outcome for outcome, pattern in _PATTERNS if pattern.search(text))
+    found = (one for one, pattern in _CAUSES if re.search(pattern, text, re.I))
     return next(found, Outcome.AGENT_ERROR)
 
 
@@ -71,15 +64,15 @@ def find_resumption(text: str, now: datetime) -> float | None:
 
 
 def _read_resumption(text: str, now: datetime) -> float | None:
-    if told := _EPOCH.search(text):
+    if told := re.search(_EPOCH, text):
         return float(told[1])
-    if told := _AFTER.search(text):
-        parts = _PART.findall(told[1])
+    if told := re.search(_AFTER, text):
+        parts = re.findall(_PART, told[1])
         seconds = sum(float(n) * _SECONDS[unit.lower() or "s"] for n, unit in parts)
         return now.timestamp() + seconds
-    if told := _ISO.search(text):
+    if told := re.search(_ISO, text):
         return datetime.fromisoformat(told[0]).timestamp()
-    if told := _CLOCK.search(text):
+    if told := re.search(_CLOCK, text):
         return _find_next(int(told[1]), int(told[2] or 0), told[3].lower(), now)
     return None
 

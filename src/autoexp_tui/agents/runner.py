@@ -34,7 +34,7 @@ from autoexp_tui.agents.call import (
 )
 from autoexp_tui.agents.failures import find_cause, find_resumption
 from autoexp_tui.agents.json_schema import find_mistake
-from autoexp_tui.agents.supervision import End, Program, run_program
+from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
 from autoexp_tui.model.agents import PASSED_ON, Outcome, Usage, estimate_cost
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, format_os_reason
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
@@ -44,16 +44,6 @@ from autoexp_tui.storage.trust import build_refusal, read_foreign
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import size
 
-ALLOWED: Final = frozenset(
-    {
-        *("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-        *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
-        "AUTOEXP_ATTEMPT_DIR",  # by it processes of an attempt are known
-    }
-)
-"""Variables that every agent gets from the job's environment."""
 _STOPS: Final[Mapping[Outcome, str]] = {
     Outcome.TIMEOUT: "it ran longer than {wall_seconds:g} s",
     Outcome.IDLE_TIMEOUT: "it printed nothing for {idle_seconds:g} s",

@@ -31,6 +31,16 @@ from autoexp_tui.executors.wrapper import (
 from autoexp_tui.model.agents import Limits, Outcome
 from autoexp_tui.storage.atomic import explaining
 
+ALLOWED: Final = frozenset(
+    {
+        *("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+        *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+        "AUTOEXP_ATTEMPT_DIR",  # by it processes of an attempt are known
+    }
+)
+"""Variables that every agent and candidate gets from the job's environment."""
 _LOOK_SECONDS: Final = 0.1
 """Between looks at clocks and at a program whose output others hold open."""
 _DISK_SECONDS: Final = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -99,6 +99,8 @@ class DiskTrees:
     plan: Plan
     """The search's."""
     planner: Planner
+    _opened: dict[str, TreeRepository] = field(default_factory=dict)
+    """By run: where a repository lies does not change."""
 
     def open(self, run: str, options: TreeOptions) -> Opened:
         """See `tree.ports`."""
@@ -140,11 +142,14 @@ class DiskTrees:
         )
 
     def _open_repository(self, run: str, options: TreeOptions) -> TreeRepository:
-        where = Path(self.plan.cwd, options.repository or ".")
-        if options.repository in OWN:
-            where = self._make_demo(options)
-        root = Path(options.worktree_root or self.directory)
-        return open_repository(where, run, root, options.link_paths)
+        if run not in self._opened:
+            where = Path(self.plan.cwd, options.repository or ".")
+            if options.repository in OWN:
+                where = self._make_demo(options)
+            root = Path(options.worktree_root or self.directory)
+            made = open_repository(where, run, root, options.link_paths)
+            self._opened[run] = made
+        return self._opened[run]
 
     def _make_demo(self, options: TreeOptions) -> Path:
         """The example's repository, made once."""
@@ -449,7 +454,8 @@ class DiskTrees:
     def work(self, work: GitWork) -> Sequence[Leftover]:
         """See `tree.ports`."""
         repository = self._open_repository(work.run, work.options)
-        refs, left = list_refs(repository), list[Leftover]()
+        git, left = Git(repository), list[Leftover]()
+        refs = list_refs(repository, git)
         for (node, commit), evaluation in zip(work.nodes, work.promoted, strict=True):
             left += promote(
                 repository, evaluation=evaluation[1:], node=node[1:], commit=commit
@@ -458,7 +464,7 @@ class DiskTrees:
             work.rejected if not work.options.keep_rejected_worktrees else ()
         ):
             ref = repository.get_ref(Place("cand", evaluation[1:]))
-            left += self.prune(repository, evaluation, refs.get(ref, ""))
+            left += self.prune(repository, evaluation, refs.get(ref, ""), git)
         failed = work.failed if not work.options.keep_failed_artifacts else ()
         outputs = [path for one in failed for path in self._list_outputs(one)]
         outputs += [one.path for one in work.leftovers if one.kind == "dir"]
@@ -485,10 +491,10 @@ class DiskTrees:
                 yield Leftover(path=path, kind="dir", reason=reason)
 
     def prune(
-        self, repository: TreeRepository, evaluation: str, commit: str
+        self, repository: TreeRepository, evaluation: str, commit: str, git: Git
     ) -> Sequence[Leftover]:
         """Remove a candidate's worktree and ref; what could not be removed."""
-        return prune(repository, Place("cand", evaluation[1:]), commit)
+        return prune(repository, Place("cand", evaluation[1:]), commit, git)
 
     def write_views(self, tree: Tree, engine: Mapping[str, Any]) -> None:
         """See `tree.ports`."""

@@ -11,7 +11,7 @@ from autoexp_tui.demo.dry_run_steps import find_step
 from autoexp_tui.evaluation.disk_trees import DiskTrees
 from autoexp_tui.tree.state import Leftover
 from autoexp_tui.worktrees.promotion import list_cleanup
-from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 
 REASON: Final = "it is busy, as it is scripted"
 
@@ -22,12 +22,12 @@ class DryTrees(DiskTrees):
     __slots__ = ()
 
     def prune(
-        self, repository: TreeRepository, evaluation: str, commit: str
+        self, repository: TreeRepository, evaluation: str, commit: str, git: Git
     ) -> Sequence[Leftover]:
         """The first try fails where it is scripted; the next one is a real one."""
         idea = self.directory / "eval" / evaluation / "prompt_context.txt"
         step = find_step(idea.read_text("utf-8"))
         if step is None or not step.is_stuck:
-            return super().prune(repository, evaluation, commit)
+            return super().prune(repository, evaluation, commit, git)
         found = list_cleanup(repository, Place("cand", evaluation[1:]), commit)
         return [replace(one, reason=REASON) for one in found]

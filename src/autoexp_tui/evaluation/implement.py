@@ -47,7 +47,7 @@ from autoexp_tui.worktrees.candidates import (
 from autoexp_tui.worktrees.checkouts import restore_worktree
 from autoexp_tui.worktrees.diffs import hash_diff, read_patch
 from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git
 
 REVIEW: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -62,9 +62,11 @@ _PATCH: Final = 1 << 20
 
 def implement(request: Request) -> Implemented:
     """The commit of an idea; raises StepFailed, AutoexpError."""
-    fence = make_fence(request, "implement")
-    worktree = restore_worktree(request.repository, request.place, request.commit)
-    prompt, refs = Path(request.prompt).read_bytes(), list_kept_refs(request)
+    fence, git = make_fence(request, "implement"), Git(request.repository)
+    worktree = restore_worktree(
+        request.repository, request.place, request.commit, git=git
+    )
+    prompt, refs = Path(request.prompt).read_bytes(), list_kept_refs(request, git)
     options, told = request.options.implement, b""
     for number in range(options.review_rounds + 1):
         _call(fence, f"implement_{number}" if number else "implement", prompt + told)
@@ -76,8 +78,9 @@ def implement(request: Request) -> Implemented:
         if not problem and not review:
             break
         told = f"\n\n# Review {number + 1}\n\n{problem or review}\n".encode()
-    require_refs(request, refs)
-    return replace(_commit(request), isolation=fence.isolation.summarize())
+    git = Git(request.repository)
+    require_refs(request, refs, git)
+    return replace(_commit(request, git), isolation=fence.isolation.summarize())
 
 
 def _call(fence: Fence, name: str, prompt: bytes) -> Answer:
@@ -194,7 +197,7 @@ def _review(fence: Fence, worktree: Path, number: int) -> str:
     return "" if said["approve"] else comments or "it was not approved"
 
 
-def _commit(request: Request) -> Implemented:
+def _commit(request: Request, git: Git) -> Implemented:
     """One commit of what is in the worktree, its ref, its patch for people."""
     repository, options = request.repository, request.options
     record = CommitRecord(
@@ -209,22 +212,22 @@ def _commit(request: Request) -> Implemented:
         max_file_bytes=options.implement.max_file_bytes,
     )
     try:
-        made = commit_candidate(repository, request.place, record, rules)
+        made = commit_candidate(repository, request.place, record, rules, git)
     except CandidateRefused as refused:
         reasons = "; ".join(map(str, refused.refusals))
         raise StepFailed("refused", reasons) from None
-    _write_patch(request, "candidate.patch", request.commit, made.commit)
+    _write_patch(request, git, "candidate.patch", request.commit, made.commit)
     if request.commit != request.root_commit:
-        _write_patch(request, "since_root.patch", request.root_commit, made.commit)
-    digest = hash_diff(repository, request.commit, made.commit)
+        _write_patch(request, git, "since_root.patch", request.root_commit, made.commit)
+    digest = hash_diff(repository, request.commit, made.commit, git)
     if known := request.known_diffs.get(digest):
         raise StepFailed("repeated_change", known)
-    _set_ref(repository, request, made.commit)
+    _set_ref(request, git, made.commit)
     return Implemented(commit=made.commit, diff_sha256=digest, files=len(made.changes))
 
 
-def _write_patch(request: Request, name: str, old: str, new: str) -> None:
-    patch, more = read_patch(request.repository, old, new, _PATCH)
+def _write_patch(request: Request, git: Git, name: str, old: str, new: str) -> None:
+    patch, more = read_patch(request.repository, old, new, _PATCH, git)
     note = "\n# it goes on\n" if more else ""
     write_atomic(request.home / name, (patch + note).encode())
 
@@ -238,14 +241,16 @@ def _find_epoch(request: Request) -> int:
     return int(path.read_text())
 
 
-def _set_ref(repository: TreeRepository, request: Request, commit: str) -> None:
+def _set_ref(request: Request, git: Git, commit: str) -> None:
     """Of an earlier attempt it may hold another commit, which is ours as well; one that
     we did not make stays, and that is an error."""
-    ref, path = repository.get_ref(request.place), request.home / "commits"
+    repository, path = request.repository, request.home / "commits"
+    ref = repository.get_ref(request.place)
     ours = path.read_text().split() if path.exists() else []
     write_atomic(path, "\n".join([*ours, commit]).encode())
-    found = list_refs(repository).get(ref, "")
-    update_ref(repository, ref, new=commit, old=found if found in ours else "")
+    found = list_refs(repository, git).get(ref, "") if ours else ""
+    old = found if found in ours else ""
+    update_ref(repository, ref, new=commit, old=old, git=git)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -24,9 +24,10 @@ from autoexp_tui.evaluation.steps import list_kept_refs, run_step
 from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.worktrees.checkouts import restore_worktree
+from autoexp_tui.worktrees.tree_repository import Git
 
 
-def prepare(request: Request) -> Path:
+def prepare(request: Request, git: Git) -> Path:
     """The worktree; raises AutoexpError."""
     commit = request.commit
     if request.title:  # else the root itself is measured
@@ -37,6 +38,7 @@ def prepare(request: Request) -> Path:
         commit,
         root_commit=request.root_commit,
         protected_paths=request.options.implement.protected_paths,
+        git=git,
     )
     make_directory(request.output)
     for path in [*request.output.iterdir()]:
@@ -52,9 +54,10 @@ def main(arguments: Sequence[str]) -> int:
     request = load_request(arguments)
 
     def step() -> Swept:
-        prepare(request)
+        git = Git(request.repository)
+        prepare(request, git)
         held = choose_isolation(request.isolation).summarize()
-        return Swept(refs=list_kept_refs(request), isolation=held)
+        return Swept(refs=list_kept_refs(request, git), isolation=held)
 
     return run_step(
         request.home / SWEPT,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 RESULTS: Final = "meta_config_sweep_results.csv"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """A step of one evaluation, or the call for a node's ideas."""
 
@@ -55,11 +56,11 @@ class Request:
     seconds: float | None = None
     """The longest that the step may take."""
 
-    @property
+    @cached_property
     def options(self) -> TreeOptions:
         return read_options(self.tree)
 
-    @property
+    @cached_property
     def repository(self) -> TreeRepository:
         return TreeRepository(
             git_dir=Path(self.git_dir),

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.agents.runner import ALLOWED
-from autoexp_tui.agents.supervision import End, Program, run_program
+from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
 from autoexp_tui.evaluation.requests import Request, write_record
 from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.isolation.port import Isolation, Profile
@@ -25,6 +24,7 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.checkouts import build_environment
 from autoexp_tui.worktrees.refs import list_refs
+from autoexp_tui.worktrees.tree_repository import Git
 
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
@@ -124,17 +124,19 @@ def make_fence(request: Request, name: str) -> Fence:
     )
 
 
-def list_kept_refs(request: Request) -> dict[str, str]:
+def list_kept_refs(request: Request, git: Git | None = None) -> dict[str, str]:
     """Refs that nobody but us moves while a step runs: those of nodes, and its own."""
     tree = request.repository
     own, nodes = tree.get_ref(request.place), f"refs/tree/{tree.run}/n"
-    refs = list_refs(tree).items()
+    refs = list_refs(tree, git).items()
     return {name: at for name, at in refs if name == own or name.startswith(nodes)}
 
 
-def require_refs(request: Request, before: Mapping[str, str]) -> None:
+def require_refs(
+    request: Request, before: Mapping[str, str], git: Git | None = None
+) -> None:
     """Raises StepFailed where foreign code moved a ref of the search."""
-    now = list_kept_refs(request)
+    now = list_kept_refs(request, git)
     names = sorted(before.keys() | now.keys())
     if moved := [one for one in names if before.get(one) != now.get(one)]:
         raise StepFailed(

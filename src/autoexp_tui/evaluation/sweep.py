@@ -25,14 +25,14 @@ from autoexp_tui.evaluation.steps import (
 from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.tree.results_csv import MOST_BYTES
 from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
-from autoexp_tui.worktrees.tree_repository import Place
+from autoexp_tui.worktrees.tree_repository import Git, Place
 
 
 def sweep(request: Request) -> Swept:
     """Run the sweep, then the scorer; raises StepFailed, AutoexpError."""
     fence, measurement = make_fence(request, "sweep"), request.options.evaluate
-    worktree = prepare(request)
-    refs = list_kept_refs(request)
+    git = Git(request.repository)
+    worktree, refs = prepare(request, git), list_kept_refs(request, git)
     if measurement.command:
         log = request.home / "sweep.log"
         environment = build_environment(request)

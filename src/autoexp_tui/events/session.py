@@ -17,7 +17,7 @@ from autoexp_tui.model.event import (
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics, pack_extremes
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import GAPS, JobRecord, Joined, SessionState
+from autoexp_tui.model.state import GAPS, JobRecord, Joined, SessionState, changed
 from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import duration, size
 
@@ -203,7 +203,7 @@ def _place_behind(
 ) -> tuple[JobSpec, ...]:
     """Jobs with their places behind those that are there."""
     if first_index is not None:
-        return tuple(replace(job, index=at) for at, job in enumerate(new, first_index))
+        return tuple(changed(job, index=at) for at, job in enumerate(new, first_index))
     taken = {job.spec.index for job in state.jobs.values()}
     if taken.isdisjoint(job.index for job in new):
         return tuple(new)

@@ -3,12 +3,11 @@ never a weaker one in silence. All but the container's end with the launcher."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -62,18 +61,19 @@ def build_command(
     """`argv` behind the launcher, which gives up what Landlock's `abi` holds; the rest
     is of its spec, `writable` and `devices` beside what all get."""
     plain = [f"/dev/{name}" for name in _PLAIN_DEVICES]
-    spec = {
-        "abi": abi,
-        "writable": [*map(str, profile.list_writable()), *_keep_existing(writable)],
+    spec: dict[str, Iterable[object]] = {
+        "abi": [abi],
+        "writable": [*profile.list_writable(), *_keep_existing(writable)],
         "devices": _keep_existing([*plain, *list_accelerators(), *devices]),
-        "readable": list(map(str, profile.list_readable())),
-        "tcp": tcp if tcp is None else list(tcp),
-        "env": {"HOME": str(profile.home), "TMPDIR": str(profile.tmp)},
-        "limits": {"FSIZE": profile.file_bytes, "NOFILE": profile.descriptors},
-        "is_init": is_init,
+        "readable": profile.list_readable(),
+        "tcp": () if tcp is None else tcp or [0],
+        "env": [f"HOME={profile.home}", f"TMPDIR={profile.tmp}"],
+        "limits": [f"FSIZE={profile.file_bytes}", f"NOFILE={profile.descriptors}"],
+        "is_init": [1] if is_init else (),
     }
+    words = (f"{key}={value}" for key, values in spec.items() for value in values)
     # -I and -S: neither variables nor site-packages have a say in what the launcher is.
-    return (python.path, "-ISB", str(python.launcher), json.dumps(spec), *argv)
+    return (python.path, "-ISB", str(python.launcher), *words, "--", *argv)
 
 
 def _keep_existing(paths: Sequence[str]) -> list[str]:

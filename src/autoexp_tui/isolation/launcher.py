@@ -1,19 +1,20 @@
 """Gives up rights, then becomes the command: the last step before foreign code.
 
-Started as `python launcher.py SPEC COMMAND...`, on whatever machine the command runs,
-so it imports the standard library alone and keeps to what Python 3.6 understands.
-`SPEC` is JSON:
+Started as `python launcher.py SPEC... -- COMMAND...`, on whatever machine the command
+runs, so it imports the standard library alone, of that what starts fast (json alone
+takes as long as Python itself), and keeps to what Python 3.6 understands. `SPEC` is
+words `key=value`, of which several may have one key:
 
     abi       of Landlock, whose rights are given up; 0: none. A kernel that knows less
               was promised more than it holds: nothing is started
-    writable  directories and files that the command may change
-    devices   device files, or directories of them, that it may read, write and control
+    writable  a directory or file that the command may change
+    devices   a device file, or directory of them, that it may read, write and control
     readable  what it may read and run; one that is not there is left out
-    tcp       the ports it may connect to; null: TCP stays as it is
-    env       variables to set
-    limits    {name of a resource without RLIMIT_: number}
-    is_init   whether it is the first process of a namespace: the command becomes its
-              child, and once that has ended the kernel ends all others
+    tcp       a port it may connect to, 0 for none; without the key TCP stays as it is
+    env       a variable to set, `NAME=value`
+    limits    `NAME=number`, of a resource without RLIMIT_
+    is_init   it is the first process of a namespace: the command becomes its child,
+              and once that has ended the kernel ends all others
 
 Everything but that is inherited: directory, variables, standard streams. Other open
 files are closed. What fails before the command starts is told on stderr, and ends with
@@ -23,19 +24,19 @@ command itself.
 Landlock: linux/landlock.h, Documentation/userspace-api/landlock.rst.
 """
 
+import _signal as signal  # type: ignore[import-not-found]  # without its enums
 import ctypes
-import json
 import os
 import resource
-import signal
 import stat
 import struct
 import sys
-from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # annotations are never evaluated
-    from typing import Any, NoReturn
+    from typing import NoReturn
+
+    Spec = dict[str, list[str]]
 
 EX_UNAVAILABLE, CANNOT_RUN, NOT_FOUND = 69, 126, 127
 RESTORED = (
@@ -82,16 +83,15 @@ def read_abi() -> int:
         return 0
 
 
-def restrict(spec: "dict[str, Any]") -> None:
+def restrict(spec: "Spec", abi: int) -> None:
     """Give up for good what the spec does not name; raises OSError."""
-    abi = spec["abi"]
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if not abi:
         return
     if os.geteuid() == 0:
         _drop_capabilities()
     rights = list_rights(abi)
-    fences_tcp = abi >= 4 and spec["tcp"] is not None
+    fences_tcp = abi >= 4 and "tcp" in spec
     parts = [rights]
     parts += [BIND_TCP | CONNECT_TCP if fences_tcp else 0] * (abi >= 4)
     parts += [SCOPES] * (abi >= 6)
@@ -103,7 +103,7 @@ def restrict(spec: "dict[str, Any]") -> None:
         _allow_path(ruleset, path, rights & DEVICES)
     for path in filter(os.path.exists, spec["readable"]):
         _allow_path(ruleset, path, READING)
-    for port in spec["tcp"] if fences_tcp else ():
+    for port in filter(None, map(int, spec["tcp"])) if fences_tcp else ():
         _call(_ADD_RULE, ruleset, _NET_PORT, struct.pack("=QQ", CONNECT_TCP, port), 0)
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
@@ -151,9 +151,11 @@ def _check(result: int) -> int:
 def close_files() -> None:
     """All but the standard streams."""
     for number in map(int, os.listdir("/proc/self/fd")):
-        with suppress(OSError):  # the list's own is closed already
+        try:
             if number > 2:
                 os.close(number)
+        except OSError:  # the list's own is closed already
+            continue
 
 
 def limit(resources: "dict[str, int]") -> None:
@@ -197,19 +199,24 @@ def _fail(reason: str, status: int) -> "NoReturn":
 
 
 def main(arguments: "list[str]") -> "NoReturn":
-    spec, command = json.loads(arguments[0]), arguments[1:]
-    abi = read_abi()
-    if abi < spec["abi"]:
-        promised = f"Landlock ABI {spec['abi']} was promised, this kernel knows {abi}"
+    end = arguments.index("--")
+    spec: Spec = {"writable": [], "devices": [], "readable": []}
+    for word in arguments[:end]:
+        key, _, value = word.partition("=")
+        spec.setdefault(key, []).append(value)
+    wanted, abi = int(spec["abi"][0]), read_abi()
+    if abi < wanted:
+        promised = f"Landlock ABI {wanted} was promised, this kernel knows {abi}"
         _fail(f"{promised}: nothing was started", EX_UNAVAILABLE)
     try:
         close_files()
-        os.environ.update(spec["env"])
-        limit(spec["limits"])
-        restrict(spec)
+        os.environ.update(word.split("=", 1) for word in spec["env"])
+        limits = (word.split("=", 1) for word in spec["limits"])
+        limit({name: int(number) for name, number in limits})
+        restrict(spec, wanted)
     except (OSError, ValueError) as error:
         _fail(f"{error}: nothing was started", EX_UNAVAILABLE)
-    (execute_as_init if spec["is_init"] else execute)(command)
+    (execute_as_init if "is_init" in spec else execute)(arguments[end + 1 :])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ when, nothing outside of it is touched."""
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,7 +61,7 @@ def _raise_entries(inner: int, top: int) -> None:
     for name in os.listdir(inner):
         if _is_directory(name, inner):
             with _open_writable(name, inner):  # to move one, it must be writable
-                raised = f".removed-{secrets.token_hex(8)}"
+                raised = f".removed-{os.urandom(8).hex()}"
                 os.rename(name, raised, src_dir_fd=inner, dst_dir_fd=top)
         else:
             os.unlink(name, dir_fd=inner)

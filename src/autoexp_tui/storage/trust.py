@@ -16,7 +16,6 @@ import grp
 import json
 import os
 import pwd
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -398,7 +397,7 @@ def _file_system(near: Path | str) -> _FileSystem:
 
 
 def _test_file_system(directory: Path | str) -> _FileSystem:
-    path = os.path.join(directory, f".autoexp-probe-{secrets.token_hex(6)}")
+    path = os.path.join(directory, f".autoexp-probe-{os.urandom(6).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)
     try:

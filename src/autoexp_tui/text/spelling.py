@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
@@ -134,6 +133,8 @@ def format_float(number: float, notation: Notation = "shorter") -> str:
         return str(int(number))
     if not math.isfinite(number):
         return str(number)
+    from decimal import Decimal  # few need it
+
     exact = Decimal(repr(abs(float(number)))).normalize()
     first, *rest = map(str, exact.as_tuple().digits)
     scientific = f"{first}.{''.join(rest)}" if rest else first

@@ -177,31 +177,28 @@ def make_failure(code: str, problem: str) -> Judgement:
 
 
 def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
-    """What a call is told; depths that are not closed are left out of it. It costs what
-    the node's chain holds, unless all of the search is asked for."""
-    tree, options = tree_of(state), options_of(state)
-    node, *above = tree.list_ancestors(effect.node)
-    parents = [tree.nodes[node.parent]] if node.parent else []
-    asks = not effect.evaluation
-    known = tree.list_context(node.id) if asks else []
-    changes, chain = dict[str, str](), [one.id for one in (node, *above)]
-    for name in reversed(tree.changes if options.dedupe == "global" else chain):
-        changes |= tree.changes.get(name, {})
+    """What a call is told; depths that are not closed are left out of it. A call for
+    ideas costs what the node's chain holds, unless all of the search is asked for."""
+    tree, node = tree_of(state), tree_of(state).nodes[effect.node]
+    known, above = list[Node](), list[Node]()
+    if not effect.evaluation:
+        known = tree.list_context(node.id)
+        _, *above = tree.list_ancestors(node.id)
     return PackRequest(
         directory=tree.directory,
-        options=options,
+        options=tree.options,
         run=tree.run,
         root_commit=tree.root_commit,
         node=node,
         ancestors=tuple(above),
-        siblings=tuple(one for _, one in _list_tried(tree, parents if asks else [])),
+        siblings=tuple(one for _, one in _list_tried(tree, above[:1])),
         ideas=tuple(_list_tried(tree, known)),
         ideas_dirs=tuple(
             f"node_ideas/{at}" for one in known for at in one.ideas_places
         ),
         comparison=judged.root if (judged := _find_judgement(tree, node)) else None,
         evaluation=tree.evaluations.get(effect.evaluation),
-        known_diffs=changes,
+        known_diffs=tree.list_made_changes(node.id),
     )
 
 

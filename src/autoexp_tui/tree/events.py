@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from autoexp_tui.model.event import Event, Headline, Recorded, join_parts
-from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.state import SessionState, changed
 from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.spelling import plural
@@ -36,13 +36,13 @@ class _OfTree(Event):
 
 
 def _change(state: SessionState, evaluation: str, **changes: Any) -> None:
-    tree = tree_of(state)
-    tree.evaluations[evaluation] = replace(tree.evaluations[evaluation], **changes)
+    known = tree_of(state).evaluations
+    known[evaluation] = changed(known[evaluation], in_place=state.unseen, **changes)
 
 
 def _change_node(state: SessionState, node: str, **changes: Any) -> None:
-    tree = tree_of(state)
-    tree.nodes[node] = replace(tree.nodes[node], **changes)
+    known = tree_of(state).nodes
+    known[node] = changed(known[node], in_place=state.unseen, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +263,7 @@ class DepthClosed(_OfTree):
         )
         tree.closed = (*tree.closed, closed)
         for evaluation, node in closed.list_promoted():
-            made = _promote(tree, evaluation, node)
-            tree.nodes[node] = replace(made, created_at=record.t)
+            tree.nodes[node] = _promote(tree, evaluation, node, record.t)
         for one in tree.list_here():
             tried = tree.tried.get(one.node, ())
             if one.idea is not None and one.id not in tried:
@@ -290,7 +289,7 @@ class DepthClosed(_OfTree):
         return Headline("depth closed", f"{self.depth}: {kept}")
 
 
-def _promote(tree: Tree, name: str, node: str) -> Node:
+def _promote(tree: Tree, name: str, node: str, t: float) -> Node:
     evaluation = tree.evaluations[name]
     parent, judged = tree.nodes[evaluation.node], evaluation.judgement
     assert judged is not None, "it was ranked"
@@ -303,6 +302,7 @@ def _promote(tree: Tree, name: str, node: str) -> Node:
         evaluation=evaluation.id,
         baseline=judged.artifact,
         chain=(*parent.chain, evaluation.idea),
+        created_at=t,
     )
 
 

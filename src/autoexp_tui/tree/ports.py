@@ -45,7 +45,7 @@ class PackRequest:
     root_commit: str
     node: Node
     ancestors: tuple[Node, ...]
-    """From the node's parent to the root."""
+    """Where ideas are wanted: from the node's parent to the root."""
     siblings: tuple[Evaluation, ...]
     """Evaluations of the node's parent, as far as their depth is closed."""
     ideas: tuple[tuple[Idea, Evaluation | None], ...]

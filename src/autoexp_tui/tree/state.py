@@ -277,6 +277,10 @@ class Tree:
     """`stamp` as it was when the files were written."""
     shown_lived: float = 0.0
     """When that was, in seconds that engines lived."""
+    _made: tuple[str, int, Mapping[str, str]] = field(
+        default=("", -1, {}), compare=False, repr=False
+    )
+    """What `list_made_changes` said last: of which node, after how many depths."""
 
     def fork(self) -> Tree:
         """A copy of which the changes are its own; records are shared."""
@@ -298,6 +302,18 @@ class Tree:
         while found is not None:
             yield found
             found = self.nodes.get(found.parent)
+
+    def list_made_changes(self, node: str) -> Mapping[str, str]:
+        """sha256 of a change -> the evaluation of a closed depth that made it, for
+        evaluations on a node: as far as repeats are looked for."""
+        if self._made[:2] != (node, len(self.closed)):
+            found, names = dict[str, str](), reversed(self.changes)
+            if self.options.dedupe != "global":
+                names = reversed([one.id for one in self.list_ancestors(node)])
+            for name in names:
+                found |= self.changes.get(name, {})
+            self._made = node, len(self.closed), found
+        return self._made[2]
 
     def list_context(self, node: str) -> list[Node]:
         """The nodes whose ideas the context for a node's shows, from the root on."""

@@ -102,13 +102,17 @@ class CandidateCommit:
 
 
 def commit_candidate(
-    tree: TreeRepository, place: Place, record: CommitRecord, rules: CommitRules
+    tree: TreeRepository,
+    place: Place,
+    record: CommitRecord,
+    rules: CommitRules,
+    git: Git | None = None,
 ) -> CandidateCommit:
     """Commit what differs from the parent. Files that git ignores stay out. Raises
     CandidateRefused with every reason, or EnvironmentFailed."""
     if intrusion := describe_intrusion(tree, place):
         raise _refuse([Refusal("tampered", detail=intrusion)])
-    git = Git(tree)
+    git = git or Git(tree)
     _prepare_index(git, tree, place, record.parent)
     paths = _list_touched(git, tree, place)
     if refusals := [*_judge_files(tree.get_worktree(place), paths, rules)]:

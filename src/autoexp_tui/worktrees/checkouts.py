@@ -24,7 +24,9 @@ from autoexp_tui.worktrees.tree_repository import (
 )
 
 
-def add_worktree(tree: TreeRepository, place: Place, commit: str) -> Path:
+def add_worktree(
+    tree: TreeRepository, place: Place, commit: str, git: Git | None = None
+) -> Path:
     """Check `commit` out at `place`; a worktree that is whole stays as it is. Raises
     EnvironmentFailed."""
     worktree, index = tree.get_worktree(place), tree.get_index(place)
@@ -37,7 +39,8 @@ def add_worktree(tree: TreeRepository, place: Place, commit: str) -> Path:
         (worktree / ".git").write_bytes(DETACHED)
         for path in tree.link_paths:
             _link(tree.top / path, worktree / path)
-    Git(tree).run("read-tree", "--reset", "-u", commit, place=place)
+    git = git or Git(tree)
+    git.run("read-tree", "--reset", "-u", commit, place=place)
     return worktree
 
 
@@ -48,39 +51,41 @@ def restore_worktree(
     *,
     root_commit: str = "",
     protected_paths: Sequence[str] = (),
+    git: Git | None = None,
 ) -> Path:
     """Make a worktree hold `commit`, and nothing else: what foreign code left is gone.
     Protected paths are those of `root_commit`. Raises EnvironmentFailed."""
     worktree = tree.get_worktree(place)
-    if describe_intrusion(tree, place):
-        remove_worktree(tree, place)
-    add_worktree(tree, place, commit)
-    git = Git(tree)
-    files = commit
-    if root_commit:
+    git, files = git or Git(tree), commit
+    if root_commit not in ("", commit):
         scratch = f"{tree.get_index(place)}.protected"
         files = _build_protected(git, scratch, commit, root_commit, protected_paths)
+    if describe_intrusion(tree, place):
+        remove_worktree(tree, place)
+    if not tree.get_index(place).exists():
+        return add_worktree(tree, place, files, git)
     try:
         git.run("read-tree", "--reset", "-u", files, place=place)
         tracked = git.run("ls-files", "-z", place=place).split(b"\0")[:-1]
         _remove_others(worktree, {*map(os.fsdecode, tracked), ".git", *tree.link_paths})
     except (GitFailed, OSError):  # modes, or files that git cannot replace
         remove_worktree(tree, place)
-        add_worktree(tree, place, files)
+        add_worktree(tree, place, files, git)
     return worktree
 
 
 def _remove_others(worktree: Path, expected: set[str]) -> None:
     """Remove all but what is expected and the directories that lead there."""
-    kept = {*expected, *(str(above) for one in expected for above in Path(one).parents)}
+    kept = set(expected)
+    for path in expected:
+        while (path := os.path.dirname(path)) and path not in kept:
+            kept.add(path)
     for here, directories, files in os.walk(worktree, onerror=_raise):
         below = os.path.relpath(here, worktree)
-        paths = {
-            os.path.normpath(os.path.join(below, name)): name for name in directories
-        }
-        directories[:] = [name for path, name in paths.items() if path in kept]
-        paths |= {os.path.normpath(os.path.join(below, name)): name for name in files}
-        for path in paths.keys() - kept:
+        below = "" if below == os.curdir else f"{below}/"
+        others = {below + name for name in (*directories, *files)} - kept
+        directories[:] = [name for name in directories if below + name not in others]
+        for path in others:
             remove_below(worktree, path)
 
 
@@ -106,6 +111,7 @@ def _build_protected(
         b"%s %s\t%s\0" % (one.new_mode.encode(), one.new_id.encode(), one.raw_path)
         for one in sorted(wrong, key=lambda one: one.new_mode != "000000")
     )
+    make_directory(Path(scratch).parent)
     index = {"GIT_INDEX_FILE": scratch}
     try:
         git.run("read-tree", commit, environment=index)

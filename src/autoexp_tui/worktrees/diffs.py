@@ -81,19 +81,23 @@ def read_changes(tree: TreeRepository, old: str, new: str) -> tuple[FileChange, 
 
 
 def read_patch(
-    tree: TreeRepository, old: str, new: str, most: int = 1 << 20
+    tree: TreeRepository,
+    old: str,
+    new: str,
+    most: int = 1 << 20,
+    git: Git | None = None,
 ) -> tuple[str, bool]:
     """The patch from one commit to another, its first `most` bytes, and whether there
     was more; untrusted text; raises GitFailed."""
     words = (*_PATCH, "--end-of-options", old, new)
-    data, more = Git(tree).read(words, most=most)
+    data, more = (git or Git(tree)).read(words, most=most)
     return data.decode("utf-8", "replace"), more
 
 
-def hash_diff(tree: TreeRepository, old: str, new: str) -> str:
+def hash_diff(tree: TreeRepository, old: str, new: str, git: Git | None = None) -> str:
     """The digest of what a change does: the same lines in the same files, wherever they
     stand and whatever stands around them, have the same. Raises GitFailed."""
-    git = Git(tree)
+    git = git or Git(tree)
     words = (*_PATCH, "-U0", "--end-of-options", old, new)
     data, more = git.read(words, most=_MOST_HASHED)
     if more:  # of what is that large, two that agree are the same files

@@ -33,10 +33,12 @@ def promote(
     return prune(tree, Place("cand", evaluation), commit)
 
 
-def prune(tree: TreeRepository, place: Place, commit: str) -> tuple[Leftover, ...]:
+def prune(
+    tree: TreeRepository, place: Place, commit: str, git: Git | None = None
+) -> tuple[Leftover, ...]:
     """Remove a worktree and its ref, which is at `commit` (empty: none was made); what
     could not be removed."""
-    return retry_cleanup(tree, list_cleanup(tree, place, commit))
+    return retry_cleanup(tree, list_cleanup(tree, place, commit), git)
 
 
 def list_cleanup(tree: TreeRepository, place: Place, commit: str) -> list[Leftover]:
@@ -50,31 +52,31 @@ def list_cleanup(tree: TreeRepository, place: Place, commit: str) -> list[Leftov
 
 
 def retry_cleanup(
-    tree: TreeRepository, leftovers: Sequence[Leftover]
+    tree: TreeRepository, leftovers: Sequence[Leftover], git: Git | None = None
 ) -> tuple[Leftover, ...]:
     """Try to remove each; what is left, with why. A path that is not one of ours is
     never removed."""
-    return tuple(_try_cleanup(tree, leftovers))
+    return tuple(_try_cleanup(tree, leftovers, git))
 
 
 def _try_cleanup(
-    tree: TreeRepository, leftovers: Sequence[Leftover]
+    tree: TreeRepository, leftovers: Sequence[Leftover], git: Git | None
 ) -> Iterator[Leftover]:
     for item in leftovers:
         try:
-            _clean_up(tree, item)
+            _clean_up(tree, item, git)
         except (AutoexpError, OSError, ValueError) as error:
             reason = getattr(error, "problem", None) or getattr(error, "strerror", None)
             yield replace(item, reason=clean_line(reason or error))
 
 
-def _clean_up(tree: TreeRepository, item: Leftover) -> None:
+def _clean_up(tree: TreeRepository, item: Leftover, git: Git | None) -> None:
     if item.kind == "dir":
         remove_below(tree.root, item.path)
     elif item.kind == "worktree":
         remove_worktree(tree, _parse_place(item.path))
     elif item.path.startswith(f"refs/tree/{tree.run}/"):
-        update_ref(tree, item.path, old=item.commit)
+        update_ref(tree, item.path, old=item.commit, git=git)
     else:
         raise EnvironmentFailed("it is no ref of this run")
 

@@ -26,10 +26,11 @@ class RefMoved(EnvironmentFailed):
     """Empty: it is gone."""
 
 
-def list_refs(tree: TreeRepository) -> dict[str, str]:
+def list_refs(tree: TreeRepository, git: Git | None = None) -> dict[str, str]:
     """Each ref of the run with its commit."""
     words = ("for-each-ref", "--format=%(objectname) %(refname)")
-    lines = Git(tree).run(*words, f"refs/tree/{tree.run}/").decode().splitlines()
+    said = (git or Git(tree)).run(*words, f"refs/tree/{tree.run}/")
+    lines = said.decode().splitlines()
     return {line.partition(" ")[2]: line.partition(" ")[0] for line in lines}
 
 

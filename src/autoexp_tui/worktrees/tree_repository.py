@@ -99,8 +99,8 @@ def require_name(name: str, what: str) -> None:
 
 
 class Git:
-    """Calls git on the shared repository; made anew for each operation, since its
-    configuration may have come to name a program."""
+    """Calls git on the shared repository; made anew once foreign code may have run,
+    since its configuration may have come to name a program."""
 
     def __init__(self, tree: TreeRepository) -> None:
         self._tree = tree
