@@ -210,8 +210,8 @@ def main(arguments: "list[str]") -> "NoReturn":
         _fail(f"{promised}: nothing was started", EX_UNAVAILABLE)
     try:
         close_files()
-        os.environ.update(word.split("=", 1) for word in spec["env"])
-        limits = (word.split("=", 1) for word in spec["limits"])
+        os.environ.update(word.partition("=")[::2] for word in spec["env"])
+        limits = (word.partition("=")[::2] for word in spec["limits"])
         limit({name: int(number) for name, number in limits})
         restrict(spec, wanted)
     except (OSError, ValueError) as error:
