@@ -26,8 +26,7 @@ from autoexp_tui.tree.commands import (
     ProposeIdea,
     RetryEvaluation,
 )
-from autoexp_tui.tree.ranking import Mark
-from autoexp_tui.tree.state import Evaluation, Node, Tree
+from autoexp_tui.tree.state import Evaluation, Mark, Node, Tree
 from tests.cockpit.seat import cockpit
 from tests.cockpit.test_cost import counted
 from tests.model.builders import plan
@@ -305,7 +304,7 @@ def test_a_person_s_idea_lies_among_those_of_its_node(tmp_path: Path) -> None:
     made = [trees.write_idea("n2", "# Less\n\nof it\n") for _ in range(2)]
     assert made[0] == made[1]
     node = Node(id="n2", depth=1, commit="")
-    assert trees.read_ideas("", node, 9).ideas == ()  # nobody proposed it
+    assert trees.read_ideas(node, 9).ideas == ()  # nobody proposed it
     assert (tmp_path / "node_ideas" / made[0].id).read_text() == "# Less\n\nof it\n"
     with pytest.raises(UsageError):
         trees.write_idea("n2", " \n")

@@ -111,17 +111,10 @@ class OneEvaluation:
             id="n0", depth=0, commit=opened.root_commit, baseline=opened.baseline
         )
         request = PackRequest(
-            directory=str(self.directory),
-            options=self.made,
-            run="r",
             root_commit=opened.root_commit,
             node=node,
-            ancestors=(),
-            siblings=(),
-            ideas=(),
             ideas_dirs=("node_ideas/n0",),
             evaluation=evaluation,
-            known_diffs={},
         )
         return node, self.trees.write_pack(request)
 
@@ -145,14 +138,7 @@ class OneEvaluation:
                 ending = why("step_failed", step=name, problem="it failed")
                 break
         request = CollectRequest(
-            directory=str(self.directory),
-            options=self.made,
-            run="r",
-            root_commit=opened.root_commit,
-            evaluation=evaluation,
-            node=node,
-            root=node,
-            ending=ending,
+            evaluation=evaluation, node=node, root=node, ending=ending
         )
         return self.trees.collect(request)
 
@@ -160,9 +146,8 @@ class OneEvaluation:
         """Run the step that proposes ideas; its exit status, and what is there."""
         self.pack(opened)
         status = ideas.main([str(self.directory / "calls" / "n0_ideas" / "ideas.json")])
-        return status, self.trees.read_ideas(
-            str(self.directory), Node(id="n0", depth=0, commit=""), most
-        )
+        node = Node(id="n0", depth=0, commit="")
+        return status, self.trees.read_ideas(node, most)
 
 
 def write_solver(text: str, *before: str) -> str:
@@ -172,7 +157,7 @@ def write_solver(text: str, *before: str) -> str:
 
 def list_codes(judged: Judgement) -> Sequence[str]:
     """Why it is where it is: code of the end or the gate, then the step's own."""
-    reason = judged.gate.why if judged.gate else judged.why
+    reason = judged.reason
     assert reason is not None
     step = dict(reason.args).get("code", "")
     return [reason.code, str(step)] if step else [reason.code]

@@ -52,11 +52,9 @@ def test_a_rejected_candidate_loses_its_worktree_and_ref_unless_they_are_kept(
         tmp_path, write_solver(GAIN), options={"keep_rejected_worktrees": keeps}
     )
     one.evaluate(one.begin())
-    where = str(one.directory)
-    work = GitWork(directory=where, options=one.made, run="r", rejected=("e1",))
-    assert one.trees.work(work) == []
+    assert one.trees.work(GitWork(rejected=("e1",))) == []
     assert (one.directory / "cand" / "1").exists() is keeps
-    refs = list_refs(one.trees._open_repository("r", one.made))
+    refs = list_refs(one.trees.repository)
     assert ("refs/tree/r/e1" in refs) is keeps
     assert (one.home / "candidate.patch").read_text()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,15 +23,22 @@ from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.errors import EnvironmentFailed
 
 
-def measure() -> Swept:
+def build_request(place: Path, **changes: Any) -> Request:
+    return Request(
+        directory=str(place), git_dir="", top=str(place), worktree_root=str(place),
+        run="r1", root_commit="", node="n0", commit="", evaluation="e1", **changes,
+    )  # fmt: skip
+
+
+def measure(request: Request) -> Swept:
     return Swept(sha256="new")
 
 
-def fail() -> Swept:
+def fail(request: Request) -> Swept:
     raise StepFailed("sweep_failed", "it ended with 1")
 
 
-def break_down() -> Swept:
+def break_down(request: Request) -> Swept:
     raise EnvironmentFailed("the disk is away", "here")
 
 
@@ -37,17 +46,21 @@ def break_down() -> Swept:
     ("step", "status", "left"),
     [
         (measure, 0, Swept(sha256="new")),
-        (fail, 1, Swept(code="sweep_failed")),
-        (break_down, EnvironmentFailed.exit_code, Swept(code="environment")),
+        (fail, 1, Swept(code="sweep_failed", problem="it ended with 1")),
+        (
+            break_down,
+            EnvironmentFailed.exit_code,
+            Swept(code="environment", problem="here: the disk is away"),
+        ),
     ],
 )
 def test_a_step_leaves_its_own_record_and_none_of_an_earlier_attempt(
-    tmp_path: Path, step: object, status: int, left: Swept
+    tmp_path: Path, step: Callable[[Request], Swept], status: int, left: Swept
 ) -> None:
-    path = tmp_path / "swept.json"
+    path, asked = tmp_path / "swept.json", tmp_path / "sweep.json"
     write_record(path, Swept(sha256="old"))
-    assert callable(step)
-    assert run_step(path, step, lambda failed: Swept(code=failed.code)) == status
+    write_record(asked, build_request(tmp_path))
+    assert run_step([str(asked)], path.name, step) == status
     assert find_record(Swept, path) == left
 
 
@@ -65,14 +78,9 @@ GRACE = 2.0
 
 
 def open_fence(place: Path, isolation: Wanted, seconds: float, **tree: int) -> Fence:
-    worktree = place / "wt"
-    worktree.mkdir(exist_ok=True)
-    request = Request(
-        directory=str(place), git_dir="", top=str(place), worktree_root=str(place),
-        run="r1", root_commit="", node="n0", commit="", evaluation="e1", tree=tree,
-        isolation=isolation, seconds=seconds,
-    )  # fmt: skip
-    return make_fence(request, "sweep")
+    (place / "wt").mkdir(exist_ok=True)
+    asked = build_request(place, tree=tree, isolation=isolation, seconds=seconds)
+    return make_fence(asked, "sweep")
 
 
 @pytest.mark.slow

@@ -40,8 +40,7 @@ from autoexp_tui.tree.commands import (
     ProposeIdea,
     RetryEvaluation,
 )
-from autoexp_tui.tree.ranking import Mark
-from autoexp_tui.tree.state import Idea, find_tree, tree_of
+from autoexp_tui.tree.state import Idea, Mark, find_tree, tree_of
 from autoexp_tui.tree.views import list_search
 from tests.support import sim_ends
 from tests.support.fake_script import Fault, RunScript

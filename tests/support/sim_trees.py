@@ -186,7 +186,7 @@ class SimTrees(FakeTrees):
     def write_pack(self, request: PackRequest) -> Packed:
         name = request.evaluation.id if request.evaluation else request.node.id
         one = request.evaluation
-        prior = [(idea.id, tried and tried.judgement) for idea, tried in request.ideas]
+        prior = [(tried.idea, tried.judgement) for tried in request.tried]
         about = (one.node, one.idea) if one else [node.id for node in request.ancestors]
         prompt = repr((about, prior, sorted(request.known_diffs.items())))
         known = self.prompts.setdefault(f"{name} {one.round if one else 0}", prompt)
@@ -195,9 +195,9 @@ class SimTrees(FakeTrees):
         self.packs[name] = request
         return super().write_pack(request)
 
-    def read_ideas(self, directory: str, node: Node, most: int) -> Proposed:
+    def read_ideas(self, node: Node, most: int) -> Proposed:
         told = self.told.get(node.id) or Told()
-        found = super().read_ideas(directory, node, most)
+        found = super().read_ideas(node, most)
         return replace(found, code=told.code, problem="told", resume_at=told.resume_at)
 
     def _keep(self, path: str, value: float) -> Artifact:
@@ -227,8 +227,9 @@ class SimTrees(FakeTrees):
         """As `DiskTrees.work`, but that some worktrees cannot be removed at first."""
         tree, left = self.git.tree, list[Leftover]()
         found = list_refs(tree)
-        for (node, commit), name in zip(work.nodes, work.promoted, strict=True):
-            left += promote(tree, evaluation=name[1:], node=node[1:], commit=commit)
+        for node in work.nodes:
+            names = {"evaluation": node.evaluation[1:], "node": node.id[1:]}
+            left += promote(tree, commit=node.commit, **names)
         for name in work.rejected:
             place = Place("cand", name[1:])
             cleanup = list_cleanup(tree, place, found.get(tree.get_ref(place), ""))

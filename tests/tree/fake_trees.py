@@ -4,12 +4,12 @@ its title, `0.9` a gain or `fails`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import why
-from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate
+from autoexp_tui.tree.gate import GateFacts, judge_gate
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ports import (
     CollectRequest,
@@ -47,9 +47,11 @@ class FakeTrees:
     """Evaluations whose output went."""
     results: dict[str, float] = field(default_factory=dict)
     """By path of an artifact."""
+    options: TreeOptions = field(default_factory=TreeOptions)
 
     def open(self, run: str, options: TreeOptions) -> Opened:
         self.calls.append("open")
+        self.options = options
         if self.refuses:
             raise EnvironmentFailed(self.refuses, "repo")
         self.refs[f"tree/{run}/n0"] = "root"
@@ -67,11 +69,11 @@ class FakeTrees:
         self.calls.append(f"pack {name}")
         return Packed(f"sha of {name}", (("node_ideas/n0/0.md", "sha"),))
 
-    def read_ideas(self, directory: str, node: Node, most: int) -> Proposed:
+    def read_ideas(self, node: Node, most: int) -> Proposed:
         if faults := self.faults.get(node.id):
             code, resume_at = faults.pop(0)
             return Proposed(code=code, problem="told", resume_at=resume_at)
-        titles = self.propose(node.ideas_place)[:most]
+        titles = self.propose(node.ideas_places[-1])[:most]
         again = f"r{node.round}/" if node.round > 1 else ""
         return Proposed(
             ideas=tuple(
@@ -90,7 +92,7 @@ class FakeTrees:
         return Idea(node=node, file="own.md", title=title, sha256=f"sha {title}")
 
     def collect(self, request: CollectRequest) -> Judgement:
-        one, options = request.evaluation, request.options
+        one, options = request.evaluation, self.options
         self.calls.append(f"collect {one.id}")
         if request.ending is not None and (faults := self.faults.get(one.id)):
             code, resume_at = faults.pop(0)
@@ -113,37 +115,28 @@ class FakeTrees:
             parse_results(f"config_id,status,m\n0,ok,{v}\n".encode(), ["m"], "csv")
             for v in (value, before, self.results[request.root.baseline.path])
         )
-        compared = compare_results(parents, ours, options)
-        counts = RowCounts(1, 1, 1)
-        commit = f"commit {one.id}"
-        files = [
-            CheckedFile(path=file.path, sha256=file.sha256, sha256_now=file.sha256)
-            for file in (kept, base)
-        ]
-        facts = GateFacts(
-            commit=commit,
-            candidate_results=files[0],
-            parent_baseline=files[1],
-            counts=counts,
-            comparison=compared,
-            standard_error=request.standard_error,
-        )
-        self.refs[f"e{one.number}"] = commit
-        return Judgement(
+        commit = self.refs[one.id] = f"commit {one.id}"
+        judged = Judgement(
             outcome="scored",
             commit=commit,
             files=1,
             artifact=kept,
-            counts=counts,
-            parent=compared,
+            counts=RowCounts(1, 1, 1),
+            parent=compare_results(parents, ours, options),
             root=compare_results(roots, ours, options),
-            gate=judge_gate(facts, options),
         )
+        facts = GateFacts(
+            judged=judged,
+            baseline=base,
+            hashes={file.path: file.sha256 for file in (kept, base)},
+            standard_error=request.standard_error,
+        )
+        return replace(judged, gate=judge_gate(facts, options))
 
     def work(self, work: GitWork) -> Sequence[Leftover]:
         self.emptied |= {*work.failed}
-        self.calls.append(f"work {','.join(node for node, _ in work.nodes)}")
-        self.refs |= dict(work.nodes)
+        self.calls.append(f"work {','.join(node.id for node in work.nodes)}")
+        self.refs |= {node.id: node.commit for node in work.nodes}
         gone = (*work.rejected, *(one.path for one in work.leftovers))
         left = [name for name in gone if self.stuck.get(name, 0) > 0]
         self.stuck |= {name: self.stuck[name] - 1 for name in left}

@@ -169,15 +169,26 @@ def test_a_lost_call_for_ideas_is_made_again() -> None:
     assert len(bench.engine.state.jobs["n0_ideas"].attempts) == 2
 
 
-def test_a_search_whose_nodes_git_refuses_ends_and_is_not_tried_for_ever() -> None:
+@pytest.mark.parametrize(
+    ("faults", "end"), [(3, "max_depth_reached"), (99, "tree_broken")]
+)
+def test_what_git_and_the_disk_refuse_is_tried_again_and_not_for_ever(
+    faults: int, end: str
+) -> None:
+    left = [faults]
+
     class Refusing(FakeTrees):
         def work(self, work: GitWork) -> Sequence[Leftover]:
-            raise EnvironmentFailed("somebody else moved it", "refs/tree/r/n1")
+            left[0] -= 1
+            if left[0] >= 0:
+                raise EnvironmentFailed("no space left", "refs/tree/r/n1")
+            return super().work(work)
 
-    bench = search(Refusing(propose))
+    bench = search(Refusing(propose), max_depth=1)
     decide_all(bench)
-    assert find_code(find(bench).stopped) == "tree_broken"
+    assert find_code(find(bench).stopped) == end
     assert len(bench.ordered(WorkInGit)) == 1
+    assert 90 < left[0] < 96 or faults == 3
 
 
 @pytest.mark.parametrize(("about", "job"), [("e1", "e1_implement"), ("n0", "n0_ideas")])
@@ -444,7 +455,7 @@ def test_a_context_has_the_nodes_numbers_and_the_directories_of_its_strategy(
     assert [*pack.ideas_dirs] == [f"node_ideas/{name}" for name in dirs]
     assert pack.comparison is not None
     assert pack.comparison.primary_delta == pytest.approx(0.4)
-    told = [idea.node for idea, _ in pack.ideas]
+    told = [one.node for one in pack.tried]
     assert set(told) == {name for name in dirs if name in ("n0", "n1", "n2")}
 
 
@@ -457,11 +468,12 @@ def test_an_evaluation_that_a_person_ends_has_no_result() -> None:
     assert find_code(find_judgement(bench, "e1").why) == "ended_by_hand"
 
 
-def test_nodes_are_expanded_again_where_nothing_was_promoted() -> None:
+@pytest.mark.parametrize("scope", ["node", "node_plus_ancestors", "global"])
+def test_nodes_are_expanded_again_where_nothing_was_promoted(scope: str) -> None:
     def ideas(place: str) -> Sequence[str]:
         return ["-0.5 worse"] if place == "n0" else ["-0.5 worse", "0.3 better"]
 
-    bench = search(FakeTrees(ideas), stop_on_empty_frontier=False)
+    bench = search(FakeTrees(ideas), stop_on_empty_frontier=False, dedupe=scope)
     bench.run(120)
     tree = find(bench)
     assert [one.expanded for one in tree.closed] == [("n0",), ("n0",)]

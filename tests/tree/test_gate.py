@@ -7,10 +7,11 @@ import pytest
 
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import CODES
-from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubts
+from autoexp_tui.tree.gate import GateFacts, judge_gate, list_doubts
 from autoexp_tui.tree.options import Metric, Noise, TreeOptions
 from autoexp_tui.tree.results_csv import RowCounts
 from autoexp_tui.tree.scores import Comparison, compare_results
+from autoexp_tui.tree.state import Artifact, Judgement
 from tests.tree.results import make_results
 
 OPTIONS = TreeOptions(metrics=(Metric(name="a"),), sweep_config_limit=4)
@@ -22,36 +23,38 @@ def compared(before: float, after: float) -> Comparison:
     return compare_results(make_results((before,)), make_results((after,)), OPTIONS)
 
 
-def artifact(**changes: Any) -> CheckedFile:
-    return replace(CheckedFile(path="/a/r.csv", sha256="1", sha256_now="1"), **changes)
-
-
-FACTS = GateFacts(
+ELSEWHERE = Artifact(path="/elsewhere.csv", sha256="1")
+OURS = "artifacts/e1.csv"
+JUDGED = Judgement(
+    outcome="scored",
     commit="c0ffee",
-    candidate_results=artifact(),
-    parent_baseline=artifact(),
+    artifact=Artifact(path=OURS, sha256="1"),
     counts=RowCounts(4, 4, 4),
-    comparison=compared(1, 1.2),
+    parent=compared(1, 1.2),
+)
+FACTS = GateFacts(
+    judged=JUDGED,
+    baseline=Artifact(path="artifacts/n0.csv", sha256="1"),
+    hashes={OURS: "1", "artifacts/n0.csv": "1", "/elsewhere.csv": "1"},
 )
 DOUBT = why("results_constant", metric="a", value=1.0, rows=4)
 
 
 @pytest.mark.parametrize(("changes", "options", "codes"), [
     ({}, OPTIONS, ""),
-    ({"comparison": compared(1, 1.01)}, OPTIONS, ""),  # mixed, not worth exploring
-    ({"comparison": compared(1, 1 - 1e-7)}, OPTIONS, ""),  # within the tolerance
-    ({"completed": False, "ended_by": "tests", "commit": "", "candidate_results": None,
-      "counts": None, "comparison": None}, OPTIONS, "eval_not_completed"),
+    ({"parent": compared(1, 1.01)}, OPTIONS, ""),  # mixed, not worth exploring
+    ({"parent": compared(1, 1 - 1e-7)}, OPTIONS, ""),  # within the tolerance
+    ({"outcome": "failed", "why": why("eval_timeout", seconds=1), "commit": "",
+      "artifact": None, "counts": None, "parent": None}, OPTIONS,
+     "eval_not_completed"),
     ({"commit": ""}, OPTIONS, "missing_candidate_commit"),
-    ({"candidate_results": None}, OPTIONS, "missing_candidate_results"),
-    ({"parent_baseline": None}, OPTIONS, "missing_parent_baseline"),
-    ({"candidate_results": artifact(sha256_now="")}, OPTIONS,
-     "candidate_results_not_there"),
-    ({"candidate_results": artifact(sha256_now="2")}, OPTIONS,
-     "candidate_results_changed"),
-    ({"parent_baseline": artifact(in_artifacts=False, sha256_now="2")}, OPTIONS,
+    ({"artifact": None}, OPTIONS, "missing_candidate_results"),
+    ({"baseline": None}, OPTIONS, "missing_parent_baseline"),
+    ({"hashes": {**FACTS.hashes, OURS: "2"}}, OPTIONS, "candidate_results_changed"),
+    ({"hashes": {"artifacts/n0.csv": "1"}}, OPTIONS, "candidate_results_not_there"),
+    ({"baseline": replace(ELSEWHERE, sha256="2")}, OPTIONS,
      "parent_baseline_not_in_artifacts parent_baseline_changed"),
-    ({"parent_baseline": artifact(in_artifacts=False)},
+    ({"baseline": ELSEWHERE},
      replace(OPTIONS, artifact_policy="external_paths"), ""),
     ({"counts": None}, OPTIONS, "missing_candidate_rows_used"),
     ({"counts": RowCounts(3, 3, 4)}, OPTIONS, "candidate_rows_used_mismatch"),
@@ -60,25 +63,29 @@ DOUBT = why("results_constant", metric="a", value=1.0, rows=4)
     ({"counts": RowCounts(100, 97, 100)}, FREE, "ok_rate_too_low"),
     ({"counts": RowCounts(100, 98, 100)}, FREE, ""),
     ({"doubts": (DOUBT,)}, OPTIONS, "results_constant"),
-    ({"comparison": None}, OPTIONS, "missing_primary_delta"),
-    ({"comparison": replace(compared(1, 2), primary_delta=float("nan"))}, OPTIONS,
+    ({"parent": None}, OPTIONS, "missing_primary_delta"),
+    ({"parent": replace(compared(1, 2), primary_delta=float("nan"))}, OPTIONS,
      "missing_primary_delta"),
-    ({"comparison": compared(1, 0.99)}, OPTIONS, "primary_regressed"),
-    ({"comparison": compared(1e-6, 1e-7)}, OPTIONS,  # a small fall, and a great loss
+    ({"parent": compared(1, 0.99)}, OPTIONS, "primary_regressed"),
+    ({"parent": compared(1e-6, 1e-7)}, OPTIONS,  # a small fall, and a great loss
      "primary_regressed should_explore_false"),
-    ({"counts": RowCounts(4, 3, 4), "comparison": compared(1, 0.9)}, OPTIONS,
+    ({"counts": RowCounts(4, 3, 4), "parent": compared(1, 0.9)}, OPTIONS,
      "incomplete_or_failed_rows primary_regressed should_explore_false"),
     ({}, NOISY, "noise_not_measured"),
     ({"standard_error": 0.11}, NOISY, "indecisive"),
     ({"standard_error": 0.09}, NOISY, ""),
-    ({"standard_error": 0.09, "comparison": compared(1, 0.99)}, NOISY,
+    ({"standard_error": 0.09, "parent": compared(1, 0.99)}, NOISY,
      "primary_regressed"),
     ({"standard_error": 9.0}, OPTIONS, ""),
 ])  # fmt: skip
 def test_the_gate_tells_each_refusal_in_order(
     changes: dict[str, Any], options: TreeOptions, codes: str
 ) -> None:
-    found = judge_gate(replace(FACTS, **changes), options)
+    about = {"baseline", "hashes", "standard_error"} & changes.keys()
+    judged = {key: one for key, one in changes.items() if key not in about}
+    facts = {key: changes[key] for key in about}
+    made = replace(FACTS, judged=replace(JUDGED, **judged), **facts)
+    found = judge_gate(made, options)
     assert " ".join(one.code for one in found.refusals) == codes
     assert found.passed is (not codes)
     assert found.why.code == (codes.split() or ["gate_passed"])[0]

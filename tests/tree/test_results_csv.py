@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.tree import results_csv
-from autoexp_tui.tree.results_csv import (
-    ResultsRefused,
-    RowCounts,
-    format_results,
-    parse_results,
-)
+from autoexp_tui.tree.results_csv import ResultsRefused, RowCounts, parse_results
 
 HEAD = "config_id,status,a,b\n"
 
@@ -111,7 +106,3 @@ def test_whatever_a_candidate_writes_is_finite_results_or_refused(data: bytes) -
         found = parse_results(data, ("a", "b"), "r.csv")
         values = (value for row in found.rows for value in row.values.values())
         assert all(map(math.isfinite, values))
-        written = format_results(found.rows, ("a", "b"))
-        again = read(written)
-        kept = [(row.config_id, row.values) for row in found.rows]
-        assert [(row.config_id, row.values) for row in again.rows] == kept

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.ports import Planner
     from autoexp_tui.evaluation.requests import Request
     from autoexp_tui.model.state import JobRecord
-    from autoexp_tui.tree.options import Measurement
+    from autoexp_tui.tree.options import Measurement, TreeOptions
     from autoexp_tui.tree.state import Evaluation
 
 PLAN: Final = "sweep_plan.json"
@@ -138,8 +138,7 @@ def build_sweep_jobs(request: Request, evaluation: Evaluation) -> tuple[JobSpec,
 
 def _find_output(directory: Path, evaluation: Evaluation) -> str:
     """Where the jobs of an evaluation write, each its own and all of it."""
-    again = f"_r{evaluation.round}" if evaluation.round > 1 else ""
-    return str(directory / "eval" / evaluation.id / f"output{again}")
+    return str(directory / "eval" / evaluation.id / f"output{evaluation.suffix}")
 
 
 def _load_plan(
@@ -160,15 +159,14 @@ def write_rows(
     directory: Path,
     evaluation: Evaluation,
     jobs: Mapping[str, JobRecord],
-    metrics: Sequence[str],
-    stage: str,
+    options: TreeOptions,
 ) -> bytes:
     """The CSV of an evaluation's jobs: a row for each run group of a stage, by default
     of the last; ok when all jobs of the group completed."""
-    plan = _load_plan(directory, evaluation)
+    plan, metrics = _load_plan(directory, evaluation), options.list_metrics()
     records = [jobs[job.name] for job in plan.jobs]
     source = Source(plan=plan, jobs=records, live=[None] * len(records))
-    groups = group_runs([source], stage or plan.jobs[-1].stage)
+    groups = group_runs([source], options.evaluate.stage or plan.jobs[-1].stage)
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow((ID_COLUMN, STATUS_COLUMN, *metrics))

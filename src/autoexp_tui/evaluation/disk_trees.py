@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.evaluation.requests import (
     IMPLEMENTED,
-    RESULTS,
     SWEPT,
     Implemented,
     Request,
@@ -22,7 +22,7 @@ from autoexp_tui.evaluation.requests import (
     load_record,
     write_record,
 )
-from autoexp_tui.evaluation.steps import StepFailed, require_refs
+from autoexp_tui.evaluation.steps import EVAL_TIMEOUT, StepFailed, require_refs
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -34,20 +34,23 @@ from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.trust import read_foreign
-from autoexp_tui.text.spelling import format_metric
 from autoexp_tui.tree.context_pack import (
-    ChangedFile,
-    ContextFacts,
+    ContextPack,
     PriorIdea,
-    SiblingRefusal,
     build_context_pack,
+    describe_outcome,
 )
-from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubts
+from autoexp_tui.tree.gate import GateFacts, judge_gate, list_doubts
 from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
-from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, is_personal, parse_idea
-from autoexp_tui.tree.ideas import Idea as ParsedIdea
-from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, SWEEP, name_idea_job
-from autoexp_tui.tree.options import TreeOptions
+from autoexp_tui.tree.ideas import (
+    SUFFIX,
+    IdeaRefused,
+    IdeaText,
+    is_personal,
+    parse_idea,
+)
+from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, RESULTS, SWEEP
+from autoexp_tui.tree.options import TreeOptions, read_options
 from autoexp_tui.tree.ports import (
     CollectRequest,
     GitWork,
@@ -57,7 +60,7 @@ from autoexp_tui.tree.ports import (
     Proposed,
 )
 from autoexp_tui.tree.results_csv import MOST_BYTES, Results, parse_results
-from autoexp_tui.tree.scores import Comparison, compare_results
+from autoexp_tui.tree.scores import compare_results
 from autoexp_tui.tree.state import (
     ROOT,
     Artifact,
@@ -70,7 +73,7 @@ from autoexp_tui.tree.state import (
 )
 from autoexp_tui.tree.views import list_run, list_search, render_summary, write_manifest
 from autoexp_tui.worktrees.checkouts import add_worktree
-from autoexp_tui.worktrees.diffs import format_stat, list_top_files, read_changes
+from autoexp_tui.worktrees.diffs import format_stat, read_changes
 from autoexp_tui.worktrees.promotion import promote, prune, retry_cleanup
 from autoexp_tui.worktrees.readiness import check_repository, open_repository
 from autoexp_tui.worktrees.refs import list_refs, update_ref
@@ -80,7 +83,6 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.ports import Planner
     from autoexp_tui.model.specs import JobSpec, Plan
 
-_TOP_FILES: Final = 20
 DEMO: Final = "demo"
 """As `tree.repository`: that of the example."""
 DRY_RUN: Final = "dry_run"
@@ -89,7 +91,7 @@ OWN: Final = frozenset({DEMO, DRY_RUN})
 """Repositories that a search makes for itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DiskTrees:
     """Implements `tree.ports.Trees` for one session."""
 
@@ -99,25 +101,46 @@ class DiskTrees:
     plan: Plan
     """The search's."""
     planner: Planner
-    _opened: dict[str, TreeRepository] = field(default_factory=dict)
-    """By run: where a repository lies does not change."""
+
+    @cached_property
+    def options(self) -> TreeOptions:
+        return read_options(self.plan.tree)
+
+    @cached_property
+    def repository(self) -> TreeRepository:
+        """Raises UsageError, EnvironmentFailed."""
+        options = self.options
+        where = Path(self.plan.cwd, options.repository or ".")
+        if options.repository in OWN:
+            where = self._make_demo(options)
+        root = Path(options.worktree_root or self.directory)
+        run = options.run or self.plan.name
+        return open_repository(where, run, root, options.link_paths)
 
     def open(self, run: str, options: TreeOptions) -> Opened:
         """See `tree.ports`."""
-        repository = self._open_repository(run, options)
+        repository, baseline = self.repository, None
         readiness = check_repository(repository, self.state_dir)
         commit = Git(repository).resolve(options.root)
-        baseline, sweep = None, tuple[str, ...]()
         if options.root_baseline_csv:
             path = Path(self.plan.cwd, options.root_baseline_csv)
-            data = self._read(path)
-            parse_results(data, _list_metrics(options), str(path))
-            baseline = self._keep(ROOT, data, path, options)
-        ref = repository.get_ref(Place("wt", "0"))
-        update_ref(repository, ref, new=commit)
-        add_worktree(repository, Place("wt", "0"), commit)
+            data = _read(path)
+            parse_results(data, options.list_metrics(), str(path))
+            baseline = self._keep(ROOT, data, path)
+        place = Place("wt", ROOT[1:])
+        update_ref(repository, repository.get_ref(place), new=commit)
+        root, sweep = add_worktree(repository, place, commit), tuple[str, ...]()
         if options.evaluate.config_ref:
-            sweep = self._plan_sweep(repository, options)
+            from autoexp_tui.evaluation.config_sweep import plan_sweep
+
+            sweep = plan_sweep(
+                self.planner,
+                self.plan,
+                options.evaluate,
+                top=repository.top,
+                root=root,
+                directory=self.directory,
+            )
         return Opened(
             root_commit=commit,
             directory=str(self.directory),
@@ -126,30 +149,6 @@ class DiskTrees:
             sweep=sweep,
             notes=readiness.notes,
         )
-
-    def _plan_sweep(
-        self, repository: TreeRepository, options: TreeOptions
-    ) -> tuple[str, ...]:
-        from autoexp_tui.evaluation.config_sweep import plan_sweep
-
-        return plan_sweep(
-            self.planner,
-            self.plan,
-            options.evaluate,
-            top=repository.top,
-            root=repository.get_worktree(Place("wt", "0")),
-            directory=self.directory,
-        )
-
-    def _open_repository(self, run: str, options: TreeOptions) -> TreeRepository:
-        if run not in self._opened:
-            where = Path(self.plan.cwd, options.repository or ".")
-            if options.repository in OWN:
-                where = self._make_demo(options)
-            root = Path(options.worktree_root or self.directory)
-            made = open_repository(where, run, root, options.link_paths)
-            self._opened[run] = made
-        return self._opened[run]
 
     def _make_demo(self, options: TreeOptions) -> Path:
         """The example's repository, made once."""
@@ -161,46 +160,31 @@ class DiskTrees:
             make_repository(where, options.commit_epoch or 0)
         return where
 
-    @staticmethod
-    def _read(path: Path) -> bytes:
-        with explaining(path, "read the results"):
-            return read_foreign(path, MOST_BYTES)
-
-    def _keep(
-        self, name: str, data: bytes, source: Path, options: TreeOptions
-    ) -> Artifact:
+    def _keep(self, name: str, data: bytes, source: Path) -> Artifact:
         """Copy results to where nobody writes any more, unless they are to stay."""
-        digest = sha256(data).hexdigest()
-        if options.artifact_policy == "external_paths":
-            return Artifact(path=str(source), sha256=digest, source=str(source))
-        path = f"artifacts/{name}.csv"
-        make_directory(self.directory / "artifacts")
-        write_atomic(self.directory / path, data)
+        digest, path = sha256(data).hexdigest(), str(source)
+        if self.options.artifact_policy == "copy_to_run_root":
+            path = f"artifacts/{name}.csv"
+            make_directory(self.directory / "artifacts")
+            write_atomic(self.directory / path, data)
         return Artifact(path=path, sha256=digest, source=str(source))
 
     def write_pack(self, request: PackRequest) -> Packed:
         """See `tree.ports`."""
-        options, evaluation = request.options, request.evaluation
-        repository = self._open_repository(request.run, options)
-        files: tuple[tuple[str, str], ...] = ()
+        options, evaluation = self.options, request.evaluation
+        repository, pack = self.repository, ContextPack("", ())
         if evaluation is None:
-            pack = build_context_pack(
-                self._gather_facts(repository, request), options.ideas_context_strategy
-            )
-            files = pack.files
-            home = self.directory / "calls" / name_idea_job(request.node)
+            pack = self._build_context(repository, request)
+            home = self.directory / "calls" / request.node.ideas_job
             prompt, steps = pack.text.encode(), [IDEAS]
         else:
             home = self.directory / "eval" / evaluation.id
-            prompt = self._read_idea(evaluation)
+            idea = evaluation.idea
+            prompt = _read(self._find_idea(idea), MOST_IDEA) if idea else b""
             steps = [IMPLEMENT, PREPARE if options.evaluate.config_ref else SWEEP]
         make_directory(home)
         write_atomic(home / "prompt_context.txt", prompt)
-        digest = sha256(prompt).hexdigest()
-        made = self._build_request(repository, request)
-        made = replace(
-            made, prompt=str(home / "prompt_context.txt"), prompt_sha256=digest
-        )
+        made = self._build_request(repository, request, home, prompt)
         for step in steps:
             write_record(home / f"{step}.json", made)
         jobs: tuple[JobSpec, ...] = ()
@@ -208,132 +192,89 @@ class DiskTrees:
             from autoexp_tui.evaluation.config_sweep import build_sweep_jobs
 
             jobs = build_sweep_jobs(made, evaluation)
-        return Packed(digest, files, jobs)
+        return Packed(made.prompt_sha256, pack.files, jobs)
 
-    def _read_idea(self, evaluation: Evaluation) -> bytes:
-        if evaluation.idea is None:
-            return b""
-        path = self.directory / "node_ideas" / evaluation.idea.id
-        with explaining(path, "read the idea"):
-            return read_foreign(path, MOST_IDEA)
+    def _find_idea(self, idea: Idea) -> Path:
+        return self.directory / "node_ideas" / idea.id
 
     def _build_request(
-        self, repository: TreeRepository, request: PackRequest
+        self,
+        repository: TreeRepository,
+        request: PackRequest,
+        home: Path,
+        prompt: bytes,
     ) -> Request:
-        evaluation, node = request.evaluation, request.node
+        evaluation, node, options = request.evaluation, request.node, self.options
         idea = evaluation.idea if evaluation else None
-        ideas = self.directory / "node_ideas"
+        context = [self.directory / one for one in request.ideas_dirs]
+        context += [Path(self.plan.cwd, one) for one in options.ideas.context_dirs]
         return Request(
             directory=str(self.directory),
             git_dir=str(repository.git_dir),
             top=str(repository.top),
             worktree_root=str(repository.root),
-            run=request.run,
+            run=repository.run,
             root_commit=request.root_commit,
             node=node.id,
-            ideas_place=node.ideas_place,
+            ideas_place=node.ideas_places[-1],
             commit=node.commit,
             evaluation=evaluation.id if evaluation else "",
             title=idea.title if idea else "",
-            idea=str(ideas / idea.id) if idea else "",
+            idea=str(self._find_idea(idea)) if idea else "",
+            prompt=str(home / "prompt_context.txt"),
+            prompt_sha256=sha256(prompt).hexdigest(),
             tree=self.plan.tree,
             agents=self.plan.agents,
             isolation=self.plan.isolation,
-            context_dirs=(
-                *(str(self.directory / one) for one in request.ideas_dirs),
-                *(
-                    str(Path(self.plan.cwd, one))
-                    for one in request.options.ideas.context_dirs
-                ),
-            ),
+            context_dirs=tuple(map(str, context)),
             known_diffs=request.known_diffs,
-            seconds=request.options.eval_timeout_seconds,
+            seconds=options.eval_timeout_seconds,
         )
 
-    def _gather_facts(
+    def _build_context(
         self, repository: TreeRepository, request: PackRequest
-    ) -> ContextFacts:
-        node, above = request.node, request.ancestors
-        changes, parent = (
-            read_changes(repository, since, node.commit)
-            for since in (
-                request.root_commit,
-                above[0].commit if above else node.commit,
-            )
+    ) -> ContextPack:
+        parent = (request.node, *request.ancestors)[:2][-1]
+        changes = (
+            read_changes(repository, since, request.node.commit)
+            for since in (request.root_commit, parent.commit)
         )
-        refused = [
-            SiblingRefusal(eval_id=one.number, title=one.idea.title, why=reason)
-            for one in request.siblings
-            if one.idea and (reason := _find_refusal(one))
-        ]
-        return ContextFacts(
-            node=_number(node.id),
-            depth=node.depth,
-            ancestors=tuple(_number(one.id) for one in reversed(above)),
-            wanted=request.options.ideas_per_node,
-            diffstat_root="\n".join(format_stat(changes)) if changes else "",
-            diffstat_parent="\n".join(format_stat(parent)) if parent else "",
-            files=tuple(
-                ChangedFile(
-                    path=one.path, added=one.added or 0, removed=one.removed or 0
-                )
-                for one in list_top_files(changes, _TOP_FILES)
-            ),
-            comparison=request.comparison,
-            notes=request.options.ideas.notes,
-            siblings=tuple(refused),
-            ideas=(
-                *self._list_foreign_ideas(request.options),
-                *(self._describe_idea(idea, found) for idea, found in request.ideas),
-            ),
-        )
+        all_, last = (format_stat(found) if found else () for found in changes)
+        own = sorted(request.tried, key=_order_ideas)
+        ideas = [*self._list_foreign_ideas(), *map(self._describe_idea, own)]
+        return build_context_pack(request, self.options, ideas, all_, last)
 
-    def _list_foreign_ideas(self, options: TreeOptions) -> Iterator[PriorIdea]:
-        """Those of `ideas.context_dirs`."""
-        for place in options.ideas.context_dirs:
-            for path, idea in _read_ideas(Path(self.plan.cwd, place), []):
-                yield PriorIdea(
-                    node=None,
-                    idea_id=path.name,
-                    title=idea.title,
-                    text=idea.text,
-                    path=f"{place}/{path.name}",
-                    sha256=idea.text_hash,
-                )
-
-    def _describe_idea(self, idea: Idea, found: Evaluation | None) -> PriorIdea:
-        path = self.directory / "node_ideas" / idea.id
-        data = path.read_bytes()[:MOST_IDEA] if path.is_file() else b""
-        reason = _find_refusal(found) if found else None
-        root = found.judgement.root if found and found.judgement else None
-        outcome = _describe_score(root) if root else ""
-        return PriorIdea(
-            node=_number(idea.node),
-            idea_id=idea.id,
-            title=idea.title,
-            text=data.decode("utf-8", "replace"),
-            path=f"node_ideas/{idea.id}",
-            sha256=idea.sha256,
-            outcome=reason.code if reason else outcome,
-        )
-
-    def read_ideas(self, directory: str, node: Node, most: int) -> Proposed:
-        """See `tree.ports`."""
-        problems, home = list[str](), Path(directory, "node_ideas")
+    def _list_foreign_ideas(self) -> Iterator[PriorIdea]:
+        """Those of `ideas.context_dirs`, by their paths."""
         found = [
-            Idea(
-                node=node.id,
-                file=str(path.relative_to(home / node.id)),
-                title=idea.title,
-                sha256=idea.text_hash,
-            )
-            for path, idea in _read_ideas(home / node.ideas_place, problems)
-            if not is_personal(path.name)
+            (f"{place}/{path.name}", idea)
+            for place in self.options.ideas.context_dirs
+            for path, idea in _read_ideas(Path(self.plan.cwd, place), [])
         ]
-        failed = self.directory / "calls" / name_idea_job(node) / IMPLEMENTED
-        told = find_record(Implemented, failed) or Implemented()
+        for path, idea in sorted(found):
+            name, shown = path.rpartition("/")[2], idea.text
+            yield PriorIdea(name, idea.title, shown, path, idea.sha256)
+
+    def _describe_idea(self, one: Evaluation) -> PriorIdea:
+        assert one.idea is not None, "it was tried"
+        idea, path = one.idea, self._find_idea(one.idea)
+        data = path.read_bytes()[:MOST_IDEA] if path.is_file() else b""
+        text, where = data.decode("utf-8", "replace"), f"node_ideas/{idea.id}"
+        told = describe_outcome(one)
+        return PriorIdea(idea.id, idea.title, text, where, idea.sha256, idea.node, told)
+
+    def read_ideas(self, node: Node, most: int) -> Proposed:
+        """See `tree.ports`."""
+        problems, home = list[str](), self.directory / "node_ideas"
+        found = (
+            _build_idea(node.id, str(path.relative_to(home / node.id)), idea)
+            for path, idea in _read_ideas(home / node.ideas_places[-1], problems)
+            if not is_personal(path.name)
+        )
+        ideas, call = tuple(found), self.directory / "calls" / node.ideas_job
+        told = find_record(Implemented, call / IMPLEMENTED) or Implemented()
         return Proposed(
-            ideas=tuple(found[:most]),
+            ideas=ideas[:most],
             code=told.code,
             problem="; ".join(filter(None, [told.problem, *problems])),
             resume_at=told.resume_at,
@@ -343,62 +284,53 @@ class DiskTrees:
         """See `tree.ports`."""
         data = text.encode()
         try:
-            idea = parse_idea("", data)
+            idea = parse_idea(data)
         except IdeaRefused as refused:
             raise UsageError(sentence(refused.why, 0.0)) from None
-        home, name = self.directory / "node_ideas" / node, f"own_{idea.idea_id}{SUFFIX}"
+        home, name = self.directory / "node_ideas" / node, idea.name_personal()
         make_directory(home)
         write_atomic(home / name, data)
-        return Idea(node=node, file=name, title=idea.title, sha256=idea.text_hash)
+        return _build_idea(node, name, idea)
 
     def collect(self, request: CollectRequest) -> Judgement:
         """See `tree.ports`."""
-        one = request.evaluation
-        home = self.directory / "eval" / one.id
+        one, home = request.evaluation, self.directory / "eval" / request.evaluation.id
         made = find_record(Implemented, home / IMPLEMENTED) or Implemented()
         swept = find_record(Swept, home / SWEPT) or Swept()
-        judged = self._judge(request, home, made, swept)
-        write_record(home / "eval_result.json", judged)
-        return judged
-
-    def _judge(
-        self, request: CollectRequest, home: Path, made: Implemented, swept: Swept
-    ) -> Judgement:
-        one, options = request.evaluation, request.options
         base = Judgement(
             outcome="failed",
-            commit=made.commit if one.idea else request.root_commit,
+            why=_find_failure(request.ending, made, swept, self.options),
+            commit=made.commit if one.idea else request.root.commit,
             diff_sha256=made.diff_sha256,
             files=made.files,
             resume_at=made.resume_at,
         )
-        if reason := _find_failure(request.ending, made, swept):
-            return replace(base, why=reason)
-        path = home / "output" / RESULTS
+        judged = base if base.why else self._judge(request, home, base, swept)
+        write_record(home / "eval_result.json", judged)
+        return judged
+
+    def _judge(
+        self, request: CollectRequest, home: Path, base: Judgement, swept: Swept
+    ) -> Judgement:
+        """What its results come to, as far as they can be read."""
+        one, options = request.evaluation, self.options
         try:
-            if options.evaluate.config_ref:
-                path = home / RESULTS
-                require_refs(load_record(Request, home / f"{PREPARE}.json"), swept.refs)
-                data = self._write_rows(request, path)
-            else:
-                data = self._read(path)
-                if sha256(data).hexdigest() != swept.sha256:
-                    problem = "it is not what it was when the sweep ended"
-                    raise EnvironmentFailed(problem, str(path))
-            results = _parse(data, str(path), options)
+            path, data = self._collect_rows(request, home, swept)
+            results = self._parse(data, str(path))
         except StepFailed as failed:
             told = {"code": failed.code, "problem": failed.problem}
             return replace(base, why=why("candidate_failed", **told))
         except AutoexpError as error:
             problem = error.line.replace(f"{self.directory}/", "")
             return replace(base, why=why("not_collected", problem=problem))
-        kept = self._keep(one.id, data, path, options)
-        counts = results.count_rows(options.gate.min_rows, options.sweep_config_limit)
+        kept = self._keep(one.id, data, path)
         base = replace(
             base,
             outcome="scored",
             artifact=kept,
-            counts=counts,
+            counts=results.count_rows(
+                options.gate.min_rows, options.sweep_config_limit
+            ),
             measured_itself=swept.measured_itself,
         )
         if one.idea is None:
@@ -406,66 +338,65 @@ class DiskTrees:
         parent, root = request.node.baseline, request.root.baseline
         assert parent is not None, "nothing is opened before its node is measured"
         assert root is not None, "nor before the root is"
-        before, first = (self._load(file, options) for file in (parent, root))
-        doubts = list_doubts(results, before, options)
-        comparison = compare_results(before, results, options)
+        before, first = (
+            self._parse(_read(self.directory / file.path), file.path)
+            for file in (parent, root)
+        )
+        base = replace(
+            base,
+            parent=compare_results(before, results, options),
+            root=compare_results(first, results, options),
+            doubts=list_doubts(results, before, options),
+        )
+        files = {file.path: self.directory / file.path for file in (kept, parent)}
         facts = GateFacts(
-            commit=made.commit,
-            candidate_results=self._check(kept),
-            parent_baseline=self._check(parent),
-            counts=counts,
-            comparison=comparison,
-            doubts=doubts,
+            judged=base,
+            baseline=parent,
+            hashes={
+                name: sha256(path.read_bytes()).hexdigest()
+                for name, path in files.items()
+                if path.is_file()
+            },
             standard_error=request.standard_error,
         )
-        return replace(
-            base,
-            parent=comparison,
-            root=compare_results(first, results, options),
-            gate=judge_gate(facts, options),
-            doubts=doubts,
-        )
+        return replace(base, gate=judge_gate(facts, options))
 
-    def _write_rows(self, request: CollectRequest, path: Path) -> bytes:
-        """The results of jobs of a plan, as a CSV of ours."""
+    def _collect_rows(
+        self, request: CollectRequest, home: Path, swept: Swept
+    ) -> tuple[Path, bytes]:
+        """The results, as the sweep or the jobs of a plan left them; raises StepFailed,
+        AutoexpError."""
+        options, path = self.options, home / "output" / RESULTS
+        if not options.evaluate.config_ref:
+            data = _read(path)
+            if sha256(data).hexdigest() != swept.sha256:
+                problem = "it is not what it was when the sweep ended"
+                raise EnvironmentFailed(problem, str(path))
+            return path, data
         from autoexp_tui.evaluation.config_sweep import write_rows
 
-        options = request.options
-        metrics, stage = _list_metrics(options), options.evaluate.stage
-        one, jobs = request.evaluation, request.jobs
-        data = write_rows(self.directory, one, jobs, metrics, stage)
-        write_atomic(path, data)
-        return data
+        require_refs(load_record(Request, home / f"{PREPARE}.json"), swept.refs)
+        data = write_rows(self.directory, request.evaluation, request.jobs, options)
+        write_atomic(home / RESULTS, data)
+        return home / RESULTS, data
 
-    def _load(self, file: Artifact, options: TreeOptions) -> Results:
-        path = self.directory / file.path
-        return _parse(self._read(path), str(path), options)
-
-    def _check(self, file: Artifact) -> CheckedFile:
-        path = self.directory / file.path
-        data = path.read_bytes() if path.is_file() else b""
-        return CheckedFile(
-            path=file.path,
-            sha256=file.sha256,
-            sha256_now=sha256(data).hexdigest() if data else "",
-            in_artifacts=file.path.startswith("artifacts/"),
-        )
+    def _parse(self, data: bytes, where: str) -> Results:
+        metrics, limit = self.options.list_metrics(), self.options.sweep_config_limit
+        return parse_results(data, metrics, where, limit=limit)
 
     def work(self, work: GitWork) -> Sequence[Leftover]:
         """See `tree.ports`."""
-        repository = self._open_repository(work.run, work.options)
+        repository, options = self.repository, self.options
         git, left = Git(repository), list[Leftover]()
         refs = list_refs(repository, git)
-        for (node, commit), evaluation in zip(work.nodes, work.promoted, strict=True):
-            left += promote(
-                repository, evaluation=evaluation[1:], node=node[1:], commit=commit
-            )
-        for evaluation in (
-            work.rejected if not work.options.keep_rejected_worktrees else ()
-        ):
+        for node in work.nodes:
+            names = {"evaluation": node.evaluation[1:], "node": node.id[1:]}
+            left += promote(repository, commit=node.commit, **names)
+        rejected = () if options.keep_rejected_worktrees else work.rejected
+        for evaluation in rejected:
             ref = repository.get_ref(Place("cand", evaluation[1:]))
             left += self.prune(repository, evaluation, refs.get(ref, ""), git)
-        failed = work.failed if not work.options.keep_failed_artifacts else ()
+        failed = () if options.keep_failed_artifacts else work.failed
         outputs = [path for one in failed for path in self._list_outputs(one)]
         outputs += [one.path for one in work.leftovers if one.kind == "dir"]
         left += self._remove_outputs(outputs)
@@ -520,52 +451,42 @@ class DiskTrees:
         }
 
 
-def _describe_score(root: Comparison) -> str:
-    made = root.recommendation
-    return f"passed the gate; {made.grade}, score {format_metric(made.score)}"
+def _read(path: Path, most: int = MOST_BYTES) -> bytes:
+    with explaining(path, "read it"):
+        return read_foreign(path, most)
 
 
-def _read_ideas(place: Path, problems: list[str]) -> Iterator[tuple[Path, ParsedIdea]]:
+def _build_idea(node: str, file: str, idea: IdeaText) -> Idea:
+    return Idea(node=node, file=file, title=idea.title, sha256=idea.sha256)
+
+
+def _order_ideas(one: Evaluation) -> tuple[int, str]:
+    return int(one.node[1:]), one.idea.id if one.idea else ""
+
+
+def _read_ideas(place: Path, problems: list[str]) -> Iterator[tuple[Path, IdeaText]]:
     """The ideas in a directory by the names of their files; what is none is told."""
     for path in sorted(place.glob(f"*{SUFFIX}")):
         try:
-            yield path, parse_idea(path.name, read_foreign(path, MOST_IDEA))
+            yield path, parse_idea(read_foreign(path, MOST_IDEA))
         except IdeaRefused as refused:
             problems.append(f"{path.name}: {sentence(refused.why, 0.0, keys=False)}")
         except OSError as error:
             problems.append(f"{path.name}: {error.strerror or error}")
 
 
-def _number(name: str) -> int:
-    return int(name[1:])
-
-
-def _list_metrics(options: TreeOptions) -> list[str]:
-    return [metric.name for metric in options.metrics]
-
-
-def _parse(data: bytes, where: str, options: TreeOptions) -> Results:
-    limit = options.sweep_config_limit
-    return parse_results(data, _list_metrics(options), where, limit=limit)
-
-
-def _find_failure(ending: Why | None, made: Implemented, swept: Swept) -> Why | None:
+def _find_failure(
+    ending: Why | None, made: Implemented, swept: Swept, options: TreeOptions
+) -> Why | None:
     """What a step says of itself is better than how its job ended; but a limit or a
     person's word stands."""
     if ending is not None and ending.code != "step_failed":
         return ending
-    for code, problem in ((made.code, made.problem), (swept.code, swept.problem)):
-        if code == "repeated_change":
-            return why(code, evaluation=problem)
-        if code:
-            return why("candidate_failed", code=code, problem=problem)
+    for told in (made, swept):
+        if told.code == "repeated_change":
+            return why(told.code, evaluation=told.problem)
+        if told.code == EVAL_TIMEOUT:
+            return why(told.code, seconds=options.eval_timeout_seconds or 0.0)
+        if told.code:
+            return why("candidate_failed", code=told.code, problem=told.problem)
     return ending
-
-
-def _find_refusal(one: Evaluation) -> Why | None:
-    judged = one.judgement
-    if judged is None:
-        return None
-    if judged.gate is not None:
-        return None if judged.gate.passed else judged.gate.why
-    return judged.why

@@ -19,8 +19,6 @@ REASON: Final = "it is busy, as it is scripted"
 class DryTrees(DiskTrees):
     """Implements `tree.ports.Trees` for `autoexp-tree --dry-run`."""
 
-    __slots__ = ()
-
     def prune(
         self, repository: TreeRepository, evaluation: str, commit: str, git: Git
     ) -> Sequence[Leftover]:

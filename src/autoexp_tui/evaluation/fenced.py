@@ -12,20 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autoexp_tui.evaluation.requests import load_request
+from autoexp_tui.evaluation.requests import Request, load_record
 from autoexp_tui.evaluation.steps import make_fence, name_program
 from autoexp_tui.model.errors import AutoexpError
 
 _PASSED = (
-    "AUTOEXP_",
-    "SLURM_",
-    "CUDA_",
-    "NVIDIA_",
-    "ROCR_",
-    "HIP_",
-    "MASTER_",
-    "NCCL_",
-    "OMP_",
+    *("AUTOEXP_", "SLURM_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_"),
+    *("MASTER_", "NCCL_", "OMP_"),
 )
 
 
@@ -33,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     """Becomes the command; returns where that does not start."""
     path, output, names, *command = arguments
     try:
-        request = load_request([path])
+        request = load_record(Request, Path(path))
         fence = make_fence(request, "sweep")
         worktree = request.repository.get_worktree(request.place)
         profile, env = fence.prepare(worktree, Path(output))

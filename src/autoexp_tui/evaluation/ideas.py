@@ -10,13 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autoexp_tui.evaluation.implement import call_agents, describe_failure
-from autoexp_tui.evaluation.requests import (
-    IMPLEMENTED,
-    Implemented,
-    Request,
-    load_request,
-)
+from autoexp_tui.evaluation.implement import call_agents
+from autoexp_tui.evaluation.requests import IMPLEMENTED, Implemented, Request
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
@@ -51,11 +46,8 @@ def propose(request: Request) -> Implemented | None:
     worktree = restore_worktree(
         request.repository, Place("wt", request.node[1:]), request.commit
     )
-    told = None
-    if source.command:
-        _run_command(fence, worktree, target)
-    else:
-        told = _ask_agent(fence, worktree, target)
+    make = _run_command if source.command else _ask_agent
+    told = make(fence, worktree, target)
     if not _list_proposed(target):
         raise StepFailed("no_ideas", told.problem if told else "it wrote none")
     return told
@@ -68,14 +60,12 @@ def _list_proposed(target: Path) -> Sequence[Path]:
 
 def _run_command(fence: Fence, worktree: Path, target: Path) -> None:
     request = fence.request
-    context = [word for one in request.context_dirs for word in (_CONTEXT, one)]
-    command = (*request.options.ideas.command, "--ideas-dir", str(target), *context)
-    log = fence.private / "ideas.log"
-    end = fence.run(command, worktree, target, log)
+    words = ["--ideas-dir", str(target)]
+    for place in request.context_dirs:
+        words += ["--context-ideas-dir", place]
+    command = (*request.options.ideas.command, *words)
+    end = fence.run(command, worktree, target, fence.private / "ideas.log")
     require_success(end, "ideas_failed", "the command for ideas")
-
-
-_CONTEXT = "--context-ideas-dir"
 
 
 def _ask_agent(fence: Fence, worktree: Path, target: Path) -> Implemented | None:
@@ -101,9 +91,7 @@ def _copy_files(paths: Sequence[Path], target: Path) -> Implemented | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    request = load_request(arguments)
-    path = Path(arguments[0]).with_name(IMPLEMENTED)
-    return run_step(path, lambda: propose(request), describe_failure)
+    return run_step(arguments, IMPLEMENTED, propose)
 
 
 if __name__ == "__main__":

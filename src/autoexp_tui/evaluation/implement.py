@@ -18,12 +18,7 @@ from typing import Any, Final
 from autoexp_tui.agents.call import Answer, hash_bytes, write_request
 from autoexp_tui.agents.call import Request as Call
 from autoexp_tui.agents.runner import find_program, run_call
-from autoexp_tui.evaluation.requests import (
-    IMPLEMENTED,
-    Implemented,
-    Request,
-    load_request,
-)
+from autoexp_tui.evaluation.requests import IMPLEMENTED, Implemented, Request
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
@@ -103,10 +98,9 @@ def call_agents(
         raise StepFailed("no_agent", f"no agent is named for {name}")
     last = answers[-1]
     if last.outcome is not Outcome.OK:
-        code = f"agent_{last.outcome.value}"
-        told = [one.resume_at for one in answers if one.resume_at is not None]
-        resume_at = min(told, default=None)
-        raise StepFailed(code, f"the agent for {name}: {last.why}", resume_at)
+        told = (one.resume_at for one in answers if one.resume_at is not None)
+        problem, code = f"the agent for {name}: {last.why}", last.outcome.value
+        raise StepFailed(f"agent_{code}", problem, min(told, default=None))
     return last
 
 
@@ -128,13 +122,15 @@ def call_agent(
     worktree = cwd or request.repository.get_worktree(request.place)
     home = request.experiment if request.evaluation else fence.private
     directory = home / "calls" / name
+    make_directory(directory)
+    write_atomic(directory / "prompt.md", prompt)
     left = max(1.0, fence.deadline - time.monotonic())
     limits = replace(spec.limits, wall_seconds=min(spec.limits.wall_seconds, left))
     call = Call(
         role=name.partition("_")[0],
         agent=replace(spec, limits=limits),
         prompt=str(directory / "prompt.md"),
-        prompt_sha256=_write_prompt(directory, prompt),
+        prompt_sha256=hash_bytes(prompt),
         cwd=str(worktree),
         answer_file=answer_file,
         schema=schema,
@@ -146,12 +142,6 @@ def call_agent(
         wait_for_turn(turns, most, fence.deadline)
     write_request(directory, call)
     return run_call(directory, call, _wrap(fence, call, directory))
-
-
-def _write_prompt(directory: Path, prompt: bytes) -> str:
-    make_directory(directory)
-    write_atomic(directory / "prompt.md", prompt)
-    return hash_bytes(prompt)
 
 
 def _wrap(fence: Fence, call: Call, directory: Path) -> Sequence[str]:
@@ -254,16 +244,7 @@ def _set_ref(request: Request, git: Git, commit: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    request = load_request(arguments)
-    path = request.home / IMPLEMENTED
-    return run_step(path, lambda: implement(request), describe_failure)
-
-
-def describe_failure(failed: StepFailed) -> Implemented:
-    """The record of a call that came to nothing."""
-    return Implemented(
-        code=failed.code, problem=failed.problem, resume_at=failed.resume_at
-    )
+    return run_step(arguments, IMPLEMENTED, implement)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from autoexp_tui.evaluation.requests import (
     Request,
     Swept,
     load_record,
-    load_request,
 )
 from autoexp_tui.evaluation.steps import list_kept_refs, run_step
 from autoexp_tui.isolation.kinds import choose_isolation
@@ -50,20 +49,15 @@ def prepare(request: Request, git: Git) -> Path:
     return worktree
 
 
+def _make_ready(request: Request) -> Swept:
+    git = Git(request.repository)
+    prepare(request, git)
+    held = choose_isolation(request.isolation).summarize()
+    return Swept(refs=list_kept_refs(request, git), isolation=held)
+
+
 def main(arguments: Sequence[str]) -> int:
-    request = load_request(arguments)
-
-    def step() -> Swept:
-        git = Git(request.repository)
-        prepare(request, git)
-        held = choose_isolation(request.isolation).summarize()
-        return Swept(refs=list_kept_refs(request, git), isolation=held)
-
-    return run_step(
-        request.home / SWEPT,
-        step,
-        lambda failed: Swept(code=failed.code, problem=failed.problem),
-    )
+    return run_step(arguments, SWEPT, _make_ready)
 
 
 if __name__ == "__main__":

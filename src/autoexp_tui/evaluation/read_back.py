@@ -49,8 +49,8 @@ def read_results(path: Path, options: TreeOptions) -> Results:
     """A CSV, by the metrics of a search; raises EnvironmentFailed, ResultsRefused."""
     with explaining(path, "read the results"):
         data = read_foreign(path, MOST_BYTES)
-    names = [metric.name for metric in options.metrics]
-    return parse_results(data, names, str(path), limit=options.sweep_config_limit)
+    names, limit = options.list_metrics(), options.sweep_config_limit
+    return parse_results(data, names, str(path), limit=limit)
 
 
 def render_directory(directory: Path) -> Path:

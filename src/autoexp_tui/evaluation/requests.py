@@ -4,7 +4,7 @@ below the search's directory, which no candidate can write."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +16,10 @@ from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.trust import read_checked
-from autoexp_tui.tree.options import TreeOptions, read_options
+from autoexp_tui.tree.options import TreeOptions, freeze, read_options
 from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
 
 T = TypeVar("T")
-RESULTS: Final = "meta_config_sweep_results.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +96,11 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Implemented:
-    """What came of an implementation."""
+class StepRecord:
+    """What a step says of itself."""
 
-    commit: str = ""
-    diff_sha256: str = ""
-    files: int = 0
     code: str = ""
-    """Why there is no commit, or there are no ideas; empty: there are."""
+    """Why it has no result; empty: it has."""
     problem: str = ""
     resume_at: float | None = None
     """When the agents may be called again, in seconds of Unix time, where told."""
@@ -112,7 +108,16 @@ class Implemented:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+class Implemented(StepRecord):
+    """What came of an implementation, or of a call for ideas."""
+
+    commit: str = ""
+    diff_sha256: str = ""
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept(StepRecord):
     """What came of a sweep."""
 
     sha256: str = ""
@@ -120,9 +125,6 @@ class Swept:
     measured_itself: bool = True
     refs: Mapping[str, str] = field(default_factory=dict)
     """Those of the search, before jobs of a plan measured it."""
-    code: str = ""
-    problem: str = ""
-    isolation: str = ""
 
 
 IMPLEMENTED: Final = "implemented.json"
@@ -140,31 +142,22 @@ def load_record(model: type[T], path: Path) -> T:
     with explaining(path, "read what a step left"):
         data = read_checked(path, "own")
     try:
-        return build_record(model, json.loads(data))
+        return _build_record(model, json.loads(data))
     except (ValueError, TypeError, KeyError) as error:
         problem = f"it is not as we wrote it: {error}"
         raise EnvironmentFailed(problem, str(path)) from None
 
 
-def build_record(model: type[T], plain: Mapping[str, Any]) -> T:
+def _build_record(model: type[T], plain: Mapping[str, Any]) -> T:
     """A record of ours as it was written, without a look at its types: building a
     validator costs a step of half a second a third of its time."""
-    made: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()
-    }
-    if model is Request:
-        agents: Mapping[str, Mapping[str, Any]] = made["agents"]
-        made["agents"] = {name: _build_agent(one) for name, one in agents.items()}
+    made: dict[str, Any] = freeze(plain)
+    for agent in made.get("agents", {}).values():
+        agent["limits"] = Limits(**agent["limits"])
+        agent["prices"] = Prices(**agent["prices"]) if agent["prices"] else None
+    if "agents" in made:
+        made["agents"] = {key: AgentSpec(**one) for key, one in made["agents"].items()}
     return model(**made)
-
-
-def _build_agent(plain: Mapping[str, Any]) -> AgentSpec:
-    made: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()
-    }
-    made["limits"] = Limits(**made["limits"])
-    made["prices"] = Prices(**made["prices"]) if made["prices"] else None
-    return AgentSpec(**made)
 
 
 def find_record(model: type[T], path: Path) -> T | None:
@@ -175,9 +168,3 @@ def find_record(model: type[T], path: Path) -> T | None:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
         raise
-
-
-def load_request(arguments: Sequence[str]) -> Request:
-    """The request that a program of a step is given as its one argument."""
-    (path,) = arguments
-    return load_record(Request, Path(path))

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
-from autoexp_tui.evaluation.requests import Request, write_record
+from autoexp_tui.evaluation.requests import (
+    Request,
+    StepRecord,
+    load_record,
+    write_record,
+)
 from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.isolation.port import Isolation, Profile
 from autoexp_tui.isolation.profiles import make_evaluation_profile
@@ -26,6 +31,7 @@ from autoexp_tui.worktrees.checkouts import build_environment
 from autoexp_tui.worktrees.refs import list_refs
 from autoexp_tui.worktrees.tree_repository import Git
 
+EVAL_TIMEOUT = "eval_timeout"
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
 _TOO_LARGE = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)
@@ -163,24 +169,28 @@ def require_success(end: End, code: str, what: str) -> None:
 
 
 def run_step(
-    path: Path,
-    step: Callable[[], object],
-    describe_failure: Callable[[StepFailed], object],
+    arguments: Sequence[str], name: str, step: Callable[[Request], object]
 ) -> int:
-    """A program's exit status: 0, or 1 with its failure told. What it came to is
-    recorded at `path`, where nothing of an earlier attempt stays; None is no record."""
+    """A program's exit status: 0, or 1 with its failure told. Its one argument is its
+    request, beside which `name` records what it came to; nothing of an earlier attempt
+    stays. None is no record."""
+    path = Path(*arguments).with_name(name)
     path.unlink(missing_ok=True)
+    request, began = load_record(Request, Path(*arguments)), time.monotonic()
     try:
-        if (record := step()) is not None:
+        if (record := step(request)) is not None:
             write_record(path, record)
     except StepFailed as failed:
-        write_record(path, describe_failure(failed))
-        sys.stderr.write(f"{failed.code}: {failed.problem}\n")
+        code, late = failed.code, time.monotonic() - began
+        if request.seconds and late >= request.seconds:
+            code = EVAL_TIMEOUT  # whatever of it was cut off
+        told = StepRecord(code=code, problem=failed.problem, resume_at=failed.resume_at)
+        write_record(path, told)
+        sys.stderr.write(f"{code}: {failed.problem}\n")
         return 1
     except AutoexpError as error:
         with suppress(AutoexpError):  # a full disk
-            told = StepFailed("environment", error.line)
-            write_record(path, describe_failure(told))
+            write_record(path, StepRecord(code="environment", problem=error.line))
         sys.stderr.write(f"{error.line}\n")
         return error.exit_code or 1
     return 0

@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from hashlib import sha256
-from pathlib import Path
 
 from autoexp_tui.evaluation.prepare import prepare
-from autoexp_tui.evaluation.requests import RESULTS, SWEPT, Request, Swept, load_request
+from autoexp_tui.evaluation.requests import SWEPT, Request, Swept
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
@@ -23,6 +22,7 @@ from autoexp_tui.evaluation.steps import (
     run_step,
 )
 from autoexp_tui.storage.trust import read_foreign
+from autoexp_tui.tree.jobs import RESULTS
 from autoexp_tui.tree.results_csv import MOST_BYTES
 from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
 from autoexp_tui.worktrees.tree_repository import Git, Place
@@ -88,13 +88,7 @@ def read_results(request: Request) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    request = load_request(arguments)
-    path = Path(request.home, SWEPT)
-    return run_step(
-        path,
-        lambda: sweep(request),
-        lambda failed: Swept(code=failed.code, problem=failed.problem),
-    )
+    return run_step(arguments, SWEPT, sweep)
 
 
 if __name__ == "__main__":

@@ -10,90 +10,111 @@ from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.states import why
 from autoexp_tui.tree import effects, events
-from autoexp_tui.tree.ranking import Mark
-from autoexp_tui.tree.state import Evaluation, Idea, find_tree
+from autoexp_tui.tree.state import Evaluation, Idea, Mark, Tree, find_tree
 
 if TYPE_CHECKING:
     from autoexp_tui.model.commands import Order
     from autoexp_tui.model.decision_context import DecisionContext
 
 
+class _Refused(Exception):
+    """Why an order is not carried out, for people."""
+
+
+def _require_tree(context: DecisionContext) -> Tree:
+    if (tree := find_tree(context.state)) is None:
+        raise _Refused("there is no search")
+    return tree
+
+
+def _require_evaluation(tree: Tree, name: str, *, is_here: bool = False) -> Evaluation:
+    if name not in tree.evaluations:
+        raise _Refused(f"there is no evaluation {name}")
+    if is_here and name not in tree.here:
+        raise _Refused(f"the depth of {name} is closed")
+    return tree.evaluations[name]
+
+
+def _require_open(tree: Tree, name: str) -> Evaluation:
+    one = _require_evaluation(tree, name)
+    if one.judgement is not None:
+        raise _Refused(f"{name} has ended")
+    return one
+
+
+class _OfTree(Command, is_personal=True):
+    __slots__ = ()
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        try:
+            self.change(context, _require_tree(context), order.by)
+        except _Refused as refused:
+            problem = why("notice", text=str(refused))
+            context.draft.emit(CommandRefused(why=problem))
+
+    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
+        """Carry it out; raises _Refused."""
+        raise NotImplementedError(self.kind)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkEvaluation(Command, kind="mark_evaluation", is_personal=True):
+class MarkEvaluation(_OfTree, kind="mark_evaluation"):
     """Promote or reject an evaluation of the present depth by hand; None: neither."""
 
     evaluation: str
     choice: Literal["promote", "reject"] | None
     reason: str = ""
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        found = _find_evaluation(context, self.evaluation)
-        if found is None:
-            return
-        if self.evaluation not in _list_here(context):
-            _refuse(context, f"the depth of {self.evaluation} is closed")
-        elif (
-            self.choice == "promote" and found.judgement and not found.judgement.commit
-        ):
-            _refuse(context, f"{self.evaluation} has no commit to promote")
-        else:
-            mark = self.choice and Mark(
-                choice=self.choice, by=order.by, reason=self.reason
-            )
-            context.draft.emit(
-                events.EvaluationMarked(evaluation=self.evaluation, mark=mark or None)
-            )
+    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
+        one = _require_evaluation(tree, self.evaluation, is_here=True)
+        if self.choice == "promote" and one.judgement and not one.judgement.commit:
+            raise _Refused(f"{one.id} has no commit to promote")
+        choice = self.choice
+        mark = Mark(choice=choice, by=by, reason=self.reason) if choice else None
+        context.draft.emit(events.EvaluationMarked(evaluation=one.id, mark=mark))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndEvaluation(Command, kind="end_evaluation", is_personal=True):
+class EndEvaluation(_OfTree, kind="end_evaluation"):
     """End an evaluation that is under way; it has no result."""
 
     evaluation: str
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        found = _find_evaluation(context, self.evaluation)
-        if found is not None and found.judgement is not None:
-            _refuse(context, f"{self.evaluation} has ended")
-        elif found is not None and not found.ending:
-            context.draft.emit(
-                events.EvaluationStopped(
-                    evaluation=self.evaluation, why=why("ended_by_hand"), by=order.by
-                )
-            )
+    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
+        if not _require_open(tree, self.evaluation).ending:
+            ended, reason = events.EvaluationStopped, why("ended_by_hand")
+            context.draft.emit(ended(evaluation=self.evaluation, why=reason, by=by))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddIdea(Command, kind="add_idea", is_personal=True):
+class AddIdea(_OfTree, kind="add_idea"):
     """Try an idea of a person's on a node; its text lies in `node_ideas/<node>/`."""
 
     idea: Idea
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        if problem := effects.find_objection(find_tree(context.state), self.idea):
-            _refuse(context, problem)
-        else:
-            context.draft.emit(events.IdeaAdded(idea=self.idea))
+    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
+        if problem := effects.find_objection(tree, self.idea):
+            raise _Refused(problem)
+        context.draft.emit(events.IdeaAdded(idea=self.idea))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProposeIdea(Command, kind="propose_idea", is_personal=True):
+class ProposeIdea(_OfTree, kind="propose_idea"):
     """Write a person's idea to `node_ideas/<node>/`, and try it."""
 
     node: str
     text: str
     """Markdown; its first heading is the title."""
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        if problem := effects.find_objection(find_tree(context.state), self.node):
-            _refuse(context, problem)
-        else:
-            write = effects.WriteIdea(node=self.node, text=self.text, by=order.by)
-            emit_order(context, write)
+    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
+        if problem := effects.find_objection(tree, self.node):
+            raise _Refused(problem)
+        write = effects.WriteIdea(node=self.node, text=self.text, by=by)
+        emit_order(context, write)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryEvaluation(Command, kind="retry_evaluation", is_personal=True):
+class RetryEvaluation(_OfTree, kind="retry_evaluation"):
     """Try an idea of the present depth again that came to no results. It is opened at
     once, beside those that are open, under its number and in the next round."""
 
@@ -101,62 +122,24 @@ class RetryEvaluation(Command, kind="retry_evaluation", is_personal=True):
     anyway: bool = False
     """Also one that has results."""
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        found, tree = (
-            _find_evaluation(context, self.evaluation),
-            find_tree(context.state),
-        )
-        if found is None or tree is None:
-            return
-        name, judged = self.evaluation, found.judgement
+    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
         if tree.stopped:
-            _refuse(context, "the search has ended")
-        elif name not in tree.here:
-            _refuse(context, f"the depth of {name} is closed")
-        elif judged is None:
-            _refuse(context, f"{name} has not ended")
-        elif judged.outcome == "scored" and not self.anyway:
-            _refuse(context, f"{name} has results")
-        else:
-            opened = events.EvaluationOpened(
-                evaluation=name,
-                node=found.node,
-                idea=found.idea,
-                round=found.round + 1,
-            )
-            context.draft.emit(opened)
-            pack = effects.WritePack(node=found.node, evaluation=name)
-            emit_order(context, pack)
+            raise _Refused("the search has ended")
+        one = _require_evaluation(tree, self.evaluation, is_here=True)
+        if one.judgement is None:
+            raise _Refused(f"{one.id} has not ended")
+        if one.judgement.outcome == "scored" and not self.anyway:
+            raise _Refused(f"{one.id} has results")
+        effects.open_evaluation(context, one.id, one.node, one.idea, one.round + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrantRetry(Command, kind="grant_retry", is_personal=True):
+class GrantRetry(_OfTree, kind="grant_retry"):
     """Let the jobs of an evaluation that is open be tried once more than
     `eval_retries` says, where their end is not its own."""
 
     evaluation: str
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        found = _find_evaluation(context, self.evaluation)
-        if found is not None and found.judgement is not None:
-            _refuse(context, f"{self.evaluation} has ended")
-        elif found is not None:
-            granted = events.RetryGranted(evaluation=self.evaluation, by=order.by)
-            context.draft.emit(granted)
-
-
-def _find_evaluation(context: DecisionContext, name: str) -> Evaluation | None:
-    tree = find_tree(context.state)
-    found = tree.evaluations.get(name) if tree else None
-    if found is None:
-        _refuse(context, f"there is no evaluation {name}")
-    return found
-
-
-def _list_here(context: DecisionContext) -> tuple[str, ...]:
-    tree = find_tree(context.state)
-    return tree.here if tree else ()
-
-
-def _refuse(context: DecisionContext, text: str) -> None:
-    context.draft.emit(CommandRefused(why=why("notice", text=text)))
+    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
+        _require_open(tree, self.evaluation)
+        context.draft.emit(events.RetryGranted(evaluation=self.evaluation, by=by))

@@ -4,8 +4,7 @@ when all of it has ended. It costs what is under way, not what was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from autoexp_tui.actions.orders import ask_person, cancel_attempts, emit_order, end_job
@@ -16,7 +15,7 @@ from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.model.wording import format_cause_of_end, sentence, short
 from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.ideas import dedupe_ideas
-from autoexp_tui.tree.jobs import IMPLEMENT, list_job_names, name_idea_job
+from autoexp_tui.tree.jobs import IMPLEMENT, list_job_names
 from autoexp_tui.tree.noise import list_repeats
 from autoexp_tui.tree.questions import (
     BEAM,
@@ -25,28 +24,26 @@ from autoexp_tui.tree.questions import (
     find_breaker,
     list_beam_lines,
 )
-from autoexp_tui.tree.ranking import Candidate, Ranked, rank_candidates
+from autoexp_tui.tree.ranking import rank_evaluations
 from autoexp_tui.tree.state import (
     BASELINE,
     PART,
     ROOT,
     Evaluation,
     Idea,
-    Judgement,
     Node,
+    Ranked,
     SkippedIdea,
     Tree,
-    name_asker,
-    options_of,
     tree_of,
 )
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
+    from autoexp_tui.model.effect import Effect
     from autoexp_tui.model.facts import Moment
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.state import JobRecord
-    from autoexp_tui.tree.options import TreeOptions
 
 VIEWS_SECONDS: Final = 30.0
 """Between two writes of the files of a search, but for ends of depths."""
@@ -64,12 +61,12 @@ class TreePolicy(Policy):
 
     def decide(self, context: DecisionContext) -> float | None:
         tree = tree_of(context.state)
-        search = _Search(context, tree, options_of(context.state))
-        if not tree.root_commit:
-            if not tree.stopped:
-                search.order_once(effects.OpenTree(run=tree.run))
-            return None
-        return search.go_on()
+        search = _Search(context, tree)
+        if tree.root_commit:
+            return search.go_on()
+        if not tree.stopped:
+            search.order(effects.OpenTree(run=tree.run))
+        return None
 
     def is_open(self, part: Any) -> str:
         tree: Tree = part
@@ -113,17 +110,15 @@ def _list_lines(tree: Tree) -> Iterator[str]:
     yield f"depth {tree.depth}, {len(tree.open)} open, {len(tree.waiting)} waiting"
     for one in tree.list_here():
         judged = one.judgement
-        gate = short(judged.gate.why) if judged and judged.gate else ""
+        gate = short(judged.reason) if judged and judged.reason else ""
         yield f"{one.id} on {one.node}: {one.idea.title if one.idea else ''} {gate}"
 
 
 class _Search:
     """A tree in one commit."""
 
-    def __init__(
-        self, context: DecisionContext, tree: Tree, options: TreeOptions
-    ) -> None:
-        self.context, self.tree, self.options = context, tree, options
+    def __init__(self, context: DecisionContext, tree: Tree) -> None:
+        self.context, self.tree, self.options = context, tree, tree.options
         self.wake: float | None = None
 
     def go_on(self) -> float | None:
@@ -139,27 +134,26 @@ class _Search:
         if not tree.stopped and self._repeat_root():
             return self.wake
         is_waiting = self._wait_for_agents()
-        if not (tree.stopped or self._is_held() or is_waiting):
+        if not (tree.stopped or self._is_held() or is_waiting or self._is_paused):
             self._list_depth()
             self._open_next()
         if tree.is_listed and not (tree.open or tree.waiting or tree.held):
             self._close_depth()
         return self.wake
 
-    def order_once(self, effect: Any) -> bool:
-        """Order it unless the same is under way; whether it was ordered."""
-        pending = self.context.state.pending.values()
-        if any(one.effect == effect for one in pending):
-            return False
-        emit_order(self.context, effect)
-        return True
+    def order(self, effect: Effect) -> None:
+        """Order it, unless one on the same object is under way."""
+        if not self._is_under_way(type(effect), effect.name_object()):
+            emit_order(self.context, effect)
 
-    def _is_under_way(self, kind: type, **fields: object) -> bool:
-        return any(
-            isinstance(one.effect, kind)
-            and all(getattr(one.effect, name) == at for name, at in fields.items())
-            for one in self.context.state.pending.values()
-        )
+    def _is_under_way(self, kind: type[Effect], about: str = "") -> bool:
+        pending = (one.effect for one in self.context.state.pending.values())
+        named = (one.name_object() for one in pending if isinstance(one, kind))
+        return any(not about or one == about for one in named)
+
+    @property
+    def _is_paused(self) -> bool:
+        return self.context.state.paused is not None
 
     # An evaluation that is open
 
@@ -196,8 +190,7 @@ class _Search:
 
     def _follow_join(self, evaluation: Evaluation) -> None:
         """Its jobs are not there yet: they may have been refused."""
-        asked_by = name_asker(evaluation)
-        if problem := self.context.state.refused_joins.get(asked_by):
+        if problem := self.context.state.refused_joins.get(evaluation.asker):
             self._collect(evaluation, problem)
 
     def _find_failed(self, jobs: Sequence[JobRecord]) -> JobRecord | None:
@@ -217,7 +210,7 @@ class _Search:
         if job.spec.stage == IMPLEMENT and self._is_calling_enough():
             return True  # once another call has ended
         self.context.draft.emit(events.EvaluationRetried(evaluation=evaluation.id))
-        self._revive(self._list_jobs(evaluation), name_asker(evaluation))
+        self._revive(self._list_jobs(evaluation), evaluation.asker)
         return True
 
     def _revive(self, jobs: Iterable[JobRecord], by: str) -> None:
@@ -239,10 +232,9 @@ class _Search:
             one = tree.evaluations.get(name)
             if one is None:
                 node = tree.nodes[name]
-                job = self.context.state.jobs[name_idea_job(node)]
-                self._revive([job], node.asker)
+                self._revive([self.context.state.jobs[node.ideas_job]], node.asker)
             elif one.judgement is None and not one.ending:
-                self._revive(self._list_jobs(one), name_asker(one))
+                self._revive(self._list_jobs(one), one.asker)
         self.context.draft.emit(events.AgentsResumed())
         return False
 
@@ -276,9 +268,7 @@ class _Search:
                 end_job(self.context, job, state, Cause.BUDGET, reason)
 
     def _collect(self, evaluation: Evaluation, ending: Why | None) -> None:
-        if not self._is_under_way(effects.CollectResult, evaluation=evaluation.id):
-            collect = effects.CollectResult(evaluation=evaluation.id, ending=ending)
-            emit_order(self.context, collect)
+        self.order(effects.CollectResult(evaluation=evaluation.id, ending=ending))
 
     def _is_held(self) -> bool:
         """Whether nothing is opened before a person says that the depth goes on."""
@@ -304,7 +294,7 @@ class _Search:
         """Nothing is compared before the root is measured."""
         tree, known = self.tree, self.tree.evaluations.get(BASELINE)
         if known is None and not tree.stopped:
-            self._open(BASELINE, None, ROOT)
+            effects.open_evaluation(self.context, BASELINE, ROOT, None)
         elif known is not None and (judged := known.judgement) and not tree.stopped:
             problem = sentence(judged.why, self.context.now.t) if judged.why else ""
             self._stop("no_baseline", problem=problem)
@@ -314,15 +304,15 @@ class _Search:
         known, names = self.tree.evaluations, list_repeats(self.options)
         most = max(1, self.options.max_parallel_evals)
         for name in names:
-            is_free = len(self.tree.open) < most and not self.context.state.paused
+            is_free = len(self.tree.open) < most and not self._is_paused
             if name not in known and is_free:
-                self._open(name, None, ROOT)
+                effects.open_evaluation(self.context, name, ROOT, None)
         return any(name not in known or not known[name].judgement for name in names)
 
     def _list_depth(self) -> None:
         """See to ideas for each node of the beam; then say which are tried."""
         tree = self.tree
-        if tree.is_listed or self.context.state.paused:
+        if tree.is_listed:
             return
         if not tree.frontier:
             self._stop("empty_frontier")
@@ -340,28 +330,31 @@ class _Search:
             self.context.draft.emit(listed)
 
     def _seek_ideas(self, node: Node) -> None:
-        job = self.context.state.jobs.get(name_idea_job(node))
-        if job is not None and job.ended and node.id not in self.tree.blocked:
-            is_own = job.cause not in INFRASTRUCTURE
-            if not is_own and len(job.attempts) <= self.options.eval_retries:
-                if not self._is_calling_enough():
-                    self._revive([job], f"node {node.id}")
-                return
-            problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
-            if not self._is_under_way(effects.ReadIdeas, node=node.id):
-                read = effects.ReadIdeas(node=node.id, problem=problem)
-                emit_order(self.context, read)
-        elif job is None and not self._is_joining(node.asker):
+        job, is_free = self._find_ideas_job(node), not self._is_calling_enough()
+        if job is None:
             refused = self.context.state.refused_joins.get(node.asker)
             if refused:
                 told = sentence(refused, self.context.now.t)
                 found = events.IdeasFound(node=node.id, ideas=(), problem=told)
                 self.context.draft.emit(found)
-            elif not self._is_calling_enough():
-                self.order_once(effects.WritePack(node=node.id))
+            elif is_free and not self._is_joining(node.asker):
+                self.order(effects.WritePack(node=node.id))
+        elif job.ended and node.id not in self.tree.blocked:
+            is_own = job.cause not in INFRASTRUCTURE
+            if is_own or len(job.attempts) > self.options.eval_retries:
+                problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
+                self.order(effects.ReadIdeas(node=node.id, problem=problem))
+            elif is_free:
+                self._revive([job], node.asker)
+
+    def _find_ideas_job(self, node: Node) -> JobRecord | None:
+        return self.context.state.jobs.get(node.ideas_job)
 
     def _is_joining(self, asked_by: str) -> bool:
-        return self._is_under_way(AddJobs, asked_by=asked_by)
+        pending = (one.effect for one in self.context.state.pending.values())
+        return any(
+            isinstance(one, AddJobs) and one.asked_by == asked_by for one in pending
+        )
 
     def _is_calling_enough(self) -> bool:
         most = self.options.llm_max_inflight
@@ -369,71 +362,52 @@ class _Search:
 
     def _count_calls(self) -> int:
         """Of ideas and of implementations, under way or about to be."""
-        waits = [self.tree.evaluations[name] for name in self.tree.open]
-        made = [one.name_job(IMPLEMENT) for one in waits if one.idea is not None]
-        jobs = self.context.state.jobs
-        nodes = (self.tree.nodes[name] for name in self.tree.frontier)
-        named = (jobs.get(name_idea_job(node)) for node in nodes)
-        ordered = sum(
-            isinstance(one.effect, effects.WritePack) and not one.effect.evaluation
-            for one in self.context.state.pending.values()
-        )
-        ordered += sum(name not in jobs or not jobs[name].ended for name in made)
-        return ordered + sum(job is not None and not job.ended for job in named)
+        tree, jobs = self.tree, self.context.state.jobs
+        waits = (tree.evaluations[name] for name in tree.open)
+        made = (one.name_job(IMPLEMENT) for one in waits if one.idea is not None)
+        count = sum(name not in jobs or not jobs[name].ended for name in made)
+        for node in map(tree.nodes.__getitem__, tree.frontier):
+            job = self._find_ideas_job(node)
+            is_packed = self._is_under_way(effects.WritePack, node.id)
+            count += is_packed or (job is not None and not job.ended)
+        return count
 
     def _sort_ideas(
         self, nodes: Sequence[Node]
     ) -> tuple[tuple[Idea, ...], tuple[SkippedIdea, ...]]:
         """In the order of nodes and files, without what was tried before."""
+        tree, scope = self.tree, self.options.dedupe
         here = [idea for node in nodes for idea in node.ideas or ()]
-        above = {node.id: self._list_above(node) for node in nodes}
+        paths = {node.id: [*tree.list_ancestors(node.id)][1:] for node in nodes}
+        known = {one.id: one for path in paths.values() for one in path}
+        known = known if scope != "global" else {**tree.nodes}
         tried = [idea for node in nodes for idea in node.earlier]
-        tried += [
-            idea for node in self._list_tried(above) for idea in node.list_ideas()
-        ]
-        kept, repeats = dedupe_ideas(here, tried, self.options.dedupe, above)
+        for name, one in known.items():
+            tried += one.list_ideas() if name not in paths else ()
+        above = {name: [one.id for one in path] for name, path in paths.items()}
+        kept, repeats = dedupe_ideas(here, tried, scope, above)
         skipped = (SkippedIdea(idea=one, same_as=same.id) for one, same in repeats)
         return tuple(kept), tuple(skipped)
-
-    def _list_above(self, node: Node) -> list[str]:
-        return [one.id for one in list(self.tree.list_ancestors(node.id))[1:]]
-
-    def _list_tried(self, above: Mapping[str, Sequence[str]]) -> list[Node]:
-        """The nodes of closed depths, as far as repeats are looked for."""
-        nodes, scope = self.tree.nodes, self.options.dedupe
-        if scope == "global":
-            return [one for one in nodes.values() if one.depth < self.tree.depth]
-        wanted = above.values() if scope == "node_plus_ancestors" else ()
-        return [nodes[name] for name in dict.fromkeys(chain.from_iterable(wanted))]
 
     def _open_next(self) -> None:
         """Open ideas in their order, as many as may be under way at once."""
         tree, options = self.tree, self.options
-        while tree.waiting and not self.context.state.paused:
+        while tree.waiting:
             most = options.max_total_idea_evals
             if most and tree.opened >= most:
                 self._stop("max_total_idea_evals_reached", most=most)
                 return
-            if len(tree.open) >= max(1, options.max_parallel_evals):
+            is_full = len(tree.open) >= max(1, options.max_parallel_evals)
+            if is_full or self._is_calling_enough():
                 return
-            if self._is_calling_enough():
-                return
-            idea = tree.waiting[0]
-            self._open(f"e{tree.next_evaluation}", idea, idea.node)
-
-    def _open(self, evaluation: str, idea: Idea | None, node: str) -> None:
-        self.context.draft.emit(
-            events.EvaluationOpened(evaluation=evaluation, node=node, idea=idea)
-        )
-        pack = effects.WritePack(node=node, evaluation=evaluation)
-        emit_order(self.context, pack)
+            idea, name = tree.waiting[0], f"e{tree.next_evaluation}"
+            effects.open_evaluation(self.context, name, idea.node, idea)
 
     # The end of a depth
 
     def _close_depth(self) -> None:
         tree = self.tree
-        candidates = [*describe_candidates(tree.list_here())]
-        ranking = self._ask_beam(rank_candidates(candidates, self.options))
+        ranking = self._ask_beam(rank_evaluations(tree.list_here(), self.options))
         if ranking is None:
             return
         number = sum(one.promoted for one in ranking)
@@ -466,7 +440,7 @@ class _Search:
         left = tuple(self._list_due())
         if tree.pruned < len(tree.closed):
             depth = tree.closed[tree.pruned]
-            rejected = [*depth.list_rejected()]
+            rejected = [one.name for one in depth.ranking if not one.promoted]
             if not tree.pruned:  # and where the root was measured
                 known = tree.evaluations.values()
                 rejected += [one.id for one in known if one.idea is None]
@@ -494,50 +468,16 @@ class _Search:
         at once, in between now and then."""
         tree, lived = self.tree, self.context.now.lived
         stamp = tree.stamp
-        if stamp == tree.shown or self._is_under_way(effects.WriteViews):
+        if stamp == tree.shown:
             return
         due = tree.shown_lived + VIEWS_SECONDS
         if stamp[:2] != tree.shown[:2] or tree.stopped or lived >= due:
-            emit_order(self.context, effects.WriteViews(stamp=stamp))
+            self.order(effects.WriteViews(stamp=stamp))
         else:
             self._wake_at(due)
 
     def _stop(self, code: str, **args: str | float) -> None:
         self.context.draft.emit(events.TreeStopped(why=why(code, **args)))
-
-
-def describe_candidates(evaluations: Sequence[Evaluation]) -> Iterator[Candidate]:
-    """A depth that has ended, as the ranking sees it. Of those that made the same
-    change of the same node the first counts."""
-    seen: dict[tuple[str, str], Evaluation] = {}
-    for one in evaluations:
-        judged = one.judgement
-        assert judged is not None, "a depth closes when all of it has ended"
-        same = None
-        if judged.diff_sha256:
-            same = seen.setdefault((one.node, judged.diff_sha256), one)
-        yield _describe_candidate(one, judged, None if same is one else same)
-
-
-def _describe_candidate(
-    evaluation: Evaluation, judged: Judgement, same: Evaluation | None
-) -> Candidate:
-    gate, root = judged.gate, judged.root
-    told = gate.why if gate else judged.why or why("not_measured")
-    if same is not None:
-        told = why("repeated_change", evaluation=same.id)
-    return Candidate(
-        eval_id=evaluation.number,
-        parent=int(evaluation.node[1:]),
-        gate=told,
-        passed_gate=gate is not None and gate.passed and same is None,
-        can_be_node=bool(judged.commit and judged.artifact),
-        score=root.recommendation.score if root else None,
-        primary_delta=root.primary_delta if root else None,
-        risk_flags=len(root.risk_flags) if root else 0,
-        changed_files=judged.files,
-        mark=evaluation.mark,
-    )
 
 
 def _measure_runs(jobs: Sequence[JobRecord], now: Moment) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import (
@@ -19,12 +19,7 @@ from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
-from autoexp_tui.tree.jobs import (
-    build_evaluation_jobs,
-    build_idea_job,
-    list_job_names,
-    name_idea_job,
-)
+from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job, list_job_names
 from autoexp_tui.tree.noise import measure_error
 from autoexp_tui.tree.ports import (
     ADAPTER,
@@ -45,7 +40,6 @@ from autoexp_tui.tree.state import (
     Leftover,
     Node,
     Tree,
-    name_asker,
     options_of,
     tree_of,
 )
@@ -62,10 +56,17 @@ class TreeAnswer(Answer):
     value: object = None
 
 
+_AGAIN_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 60.0
+"""A disk that is full for a moment, or a lock of git's, costs no evaluation."""
+
+
 class _OfTree(OutsideEffect, pool="errand"):
     """An order that goes to `Trees`."""
 
     __slots__ = ()
+    patience_seconds: ClassVar[float] = 0.0
+    """For which it is tried again when it fails."""
 
     def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
         trees: Trees = outside.adapters[ADAPTER]
@@ -73,7 +74,9 @@ class _OfTree(OutsideEffect, pool="errand"):
 
         def answer() -> Answer:
             try:
-                return TreeAnswer(value=call())
+                value = call()
+                detail = value.sha256 if isinstance(value, Packed) else ""
+                return TreeAnswer(value=value, detail=detail)
             except AutoexpError as error:
                 return TreeAnswer(ok=False, detail=error.line)
 
@@ -85,6 +88,12 @@ class _OfTree(OutsideEffect, pool="errand"):
     def settle(
         self, context: DecisionContext, settlement: Settlement, answer: Answer
     ) -> None:
+        age = context.now.t - settlement.pending.ordered_utc
+        if not answer.ok and age < self.patience_seconds:
+            settlement.rest(_AGAIN_SECONDS)
+            told = f"it is tried again: {answer.detail}"
+            context.draft.emit(MessageLogged(text=told, level="warning"))
+            return
         super().settle(context, settlement, answer)
         if not answer.ok:
             self.take_failure(context, answer.detail)
@@ -95,7 +104,7 @@ class _OfTree(OutsideEffect, pool="errand"):
         """What follows."""
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
-        """What follows when it did not come about; it is not tried again."""
+        """What follows when it did not come about, and is not tried again."""
         context.draft.emit(events.TreeStopped(why=why("tree_broken", problem=problem)))
 
 
@@ -133,6 +142,7 @@ class WritePack(_OfTree, kind="write_pack"):
     node: str
     evaluation: str = ""
     """Empty: ideas are wanted for the node."""
+    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
 
     def name_object(self) -> str:
         return self.evaluation or self.node
@@ -140,28 +150,20 @@ class WritePack(_OfTree, kind="write_pack"):
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
         return partial(trees.write_pack, build_pack(state, self))
 
-    def settle(
-        self, context: DecisionContext, settlement: Settlement, answer: Answer
-    ) -> None:
-        value = getattr(answer, "value", None)
-        if not answer.ok:
-            settlement.end("failed", answer.detail)
-            self.take_failure(context, answer.detail)
-            return
+    def take(self, context: DecisionContext, value: object) -> None:
         assert isinstance(value, Packed)
-        settlement.end("ok", value.sha256)
         tree, state = tree_of(context.state), context.state
+        asker: Evaluation | Node = tree.nodes[self.node]
         if evaluation := tree.evaluations.get(self.evaluation):
+            asker = evaluation
             jobs = build_evaluation_jobs(state, evaluation, value.jobs)
-            asked_by = name_asker(evaluation)
         else:
             written = events.ContextWritten(
                 node=self.node, sha256=value.sha256, files=value.files
             )
             context.draft.emit(written)
             jobs = (build_idea_job(state, tree.nodes[self.node]),)
-            asked_by = tree.nodes[self.node].asker
-        emit_order(context, AddJobs(policy=PART, asked_by=asked_by, jobs=jobs))
+        emit_order(context, AddJobs(policy=PART, asked_by=asker.asker, jobs=jobs))
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
         emit = context.draft.emit
@@ -170,6 +172,17 @@ class WritePack(_OfTree, kind="write_pack"):
             emit(events.EvaluationJudged(evaluation=self.evaluation, judgement=failed))
         else:
             emit(events.IdeasFound(node=self.node, ideas=(), problem=problem))
+
+
+def open_evaluation(
+    context: DecisionContext, name: str, node: str, idea: Idea | None, number: int = 1
+) -> None:
+    """Open an idea on a node, or the root's measurement; `number`: of the round."""
+    opened = events.EvaluationOpened(
+        evaluation=name, node=node, idea=idea, round=number
+    )
+    context.draft.emit(opened)
+    emit_order(context, WritePack(node=node, evaluation=name))
 
 
 def make_failure(code: str, problem: str) -> Judgement:
@@ -184,35 +197,27 @@ def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
     if not effect.evaluation:
         known = tree.list_context(node.id)
         _, *above = tree.list_ancestors(node.id)
+    made = tree.evaluations.get(node.evaluation)
     return PackRequest(
-        directory=tree.directory,
-        options=tree.options,
-        run=tree.run,
         root_commit=tree.root_commit,
         node=node,
         ancestors=tuple(above),
-        siblings=tuple(one for _, one in _list_tried(tree, above[:1])),
-        ideas=tuple(_list_tried(tree, known)),
+        siblings=_list_tried(tree, above[:1]),
+        tried=_list_tried(tree, known),
         ideas_dirs=tuple(
             f"node_ideas/{at}" for one in known for at in one.ideas_places
         ),
-        comparison=judged.root if (judged := _find_judgement(tree, node)) else None,
+        comparison=made.judgement.root if made and made.judgement else None,
         evaluation=tree.evaluations.get(effect.evaluation),
         known_diffs=tree.list_made_changes(node.id),
     )
 
 
-def _find_judgement(tree: Tree, node: Node) -> Judgement | None:
-    found = tree.evaluations.get(node.evaluation)
-    return found.judgement if found else None
-
-
-def _list_tried(tree: Tree, nodes: Sequence[Node]) -> list[tuple[Idea, Evaluation]]:
-    """The ideas of nodes that were evaluated, in depths that are closed: what runs
-    beside an evaluation must not change its end."""
+def _list_tried(tree: Tree, nodes: Sequence[Node]) -> tuple[Evaluation, ...]:
+    """The evaluations of nodes, of depths that are closed: what runs beside another
+    must not change its end."""
     names = (name for node in nodes for name in tree.tried.get(node.id, ()))
-    known = (tree.evaluations[name] for name in names)
-    return [(one.idea, one) for one in known if one.idea is not None]
+    return tuple(tree.evaluations[name] for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,17 +232,15 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
         return self.node
 
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
-        tree, most = tree_of(state), options_of(state).ideas_per_node
-        node = tree.nodes[self.node]
-        return partial(trees.read_ideas, tree.directory, node, most)
+        node = tree_of(state).nodes[self.node]
+        return partial(trees.read_ideas, node, options_of(state).ideas_per_node)
 
     def take(self, context: DecisionContext, value: object) -> None:
         assert isinstance(value, Proposed)
         node = tree_of(context.state).nodes[self.node]
-        job = context.state.jobs.get(name_idea_job(node))
-        fault = _AgentFault(value.code, value.problem, value.resume_at)
+        job = context.state.jobs.get(node.ideas_job)
         used = len(job.attempts) - 1 if job else 0
-        if self.problem and _take_fault(context, self.node, fault, used):
+        if self.problem and _take_fault(context, self.node, value, used):
             return
         problem = value.problem or self.problem
         found = events.IdeasFound(node=self.node, ideas=value.ideas, problem=problem)
@@ -247,14 +250,6 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
         context.draft.emit(events.IdeasFound(node=self.node, ideas=(), problem=problem))
 
 
-class _AgentFault(NamedTuple):
-    """What an agent's call said of its service."""
-
-    code: str
-    problem: str
-    resume_at: float | None
-
-
 _UNTOLD_SECONDS: Final = 300.0
 """Until a service is tried again that did not say when it is back."""
 _LEAST_SECONDS: Final = 30.0
@@ -262,7 +257,7 @@ _LEAST_SECONDS: Final = 30.0
 
 
 def _take_fault(
-    context: DecisionContext, about: str, fault: _AgentFault, used: int
+    context: DecisionContext, about: str, fault: Proposed, used: int
 ) -> bool:
     """Whether the call is tried again: for as long as there is a rate limit, which ends
     by itself; as often as an evaluation may be for a service that is away. A login that
@@ -314,10 +309,10 @@ class WriteIdea(_OfTree, kind="write_idea"):
         context.draft.emit(MessageLogged(text=told, level="warning"))
 
 
-def find_objection(tree: Tree | None, idea: Idea | str) -> str:
+def find_objection(tree: Tree, idea: Idea | str) -> str:
     """Why an idea, or one for a node of that name, cannot be tried; empty: it can."""
     node = idea if isinstance(idea, str) else idea.node
-    if tree is None or node not in tree.nodes:
+    if node not in tree.nodes:
         return f"there is no node {node}"
     if tree.stopped:
         return "the search has ended"
@@ -333,6 +328,7 @@ class CollectResult(_OfTree, kind="collect_result"):
 
     evaluation: str
     ending: Why | None = None
+    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
 
     def name_object(self) -> str:
         return self.evaluation
@@ -341,10 +337,6 @@ class CollectResult(_OfTree, kind="collect_result"):
         tree = tree_of(state)
         evaluation = tree.evaluations[self.evaluation]
         request = CollectRequest(
-            directory=tree.directory,
-            options=options_of(state),
-            run=tree.run,
-            root_commit=tree.root_commit,
             evaluation=evaluation,
             node=tree.nodes[evaluation.node],
             root=tree.nodes[ROOT],
@@ -367,7 +359,7 @@ class CollectResult(_OfTree, kind="collect_result"):
             return  # a person had one of them run again meanwhile
         if value.why is not None and not known.ending:
             code, problem = (str(value.why.arg(name)) for name in ("code", "problem"))
-            fault = _AgentFault(code, problem, value.resume_at)
+            fault = Proposed(code=code, problem=problem, resume_at=value.resume_at)
             if _take_fault(context, self.evaluation, fault, known.retries):
                 return
         context.draft.emit(
@@ -375,8 +367,7 @@ class CollectResult(_OfTree, kind="collect_result"):
         )
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
-        failed = make_failure("not_collected", problem)
-        self.take(context, failed)
+        self.take(context, make_failure("not_collected", problem))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,19 +378,15 @@ class WorkInGit(_OfTree, kind="work_in_git"):
     rejected: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
     leftovers_only: bool = False
+    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
 
     def name_object(self) -> str:
         return ", ".join((*self.nodes, *self.rejected, *self.leftovers))
 
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
         tree = tree_of(state)
-        nodes = [tree.nodes[node] for node in self.nodes]
         work = GitWork(
-            directory=tree.directory,
-            options=options_of(state),
-            run=tree.run,
-            nodes=tuple((node.id, node.commit) for node in nodes),
-            promoted=tuple(node.evaluation for node in nodes),
+            nodes=tuple(tree.nodes[node] for node in self.nodes),
             rejected=self.rejected,
             failed=tuple(filter(tree.has_failed, self.rejected)),
             leftovers=tuple(

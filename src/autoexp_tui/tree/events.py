@@ -11,7 +11,6 @@ from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.spelling import plural
 from autoexp_tui.tree.options import read_options
-from autoexp_tui.tree.ranking import Mark, Ranked
 from autoexp_tui.tree.state import (
     BASELINE,
     PART,
@@ -22,7 +21,9 @@ from autoexp_tui.tree.state import (
     Idea,
     Judgement,
     Leftover,
+    Mark,
     Node,
+    Ranked,
     SkippedIdea,
     Tree,
     tree_of,
@@ -207,7 +208,9 @@ class RetryGranted(_OfTree, verb="retry granted", about=("evaluation", "by")):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationStopped(_OfTree, verb="evaluation is ended"):
+class EvaluationStopped(
+    _OfTree, verb="evaluation is ended", about=("evaluation", "why", "by")
+):
     """Its jobs are ended; it is judged once they have."""
 
     evaluation: str
@@ -216,10 +219,6 @@ class EvaluationStopped(_OfTree, verb="evaluation is ended"):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         _change(state, self.evaluation, ending=self.why)
-
-    def format_headline(self, now: float) -> Headline:
-        about = f"{self.evaluation}: {sentence(self.why, now)}"
-        return Headline(self.verb, join_parts(about, self.by and f"by {self.by}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,8 +237,7 @@ class EvaluationJudged(_OfTree):
             _change_node(state, known.node, baseline=self.judgement.artifact)
 
     def format_headline(self, now: float) -> Headline:
-        judged = self.judgement
-        reason = judged.gate.why if judged.gate else judged.why
+        reason = self.judgement.reason
         about = sentence(reason, now) if reason else "measured"
         return Headline("evaluated", f"{self.evaluation}: {about}")
 
@@ -283,7 +281,7 @@ class DepthClosed(_OfTree):
         tree.here, tree.waiting, tree.is_listed = (), (), False
 
     def format_headline(self, now: float) -> Headline:
-        promoted = [f"e{one.eval_id}" for one in self.ranking if one.promoted]
+        promoted = (one.name for one in self.ranking if one.promoted)
         pairs = zip(promoted, self.nodes, strict=True)
         kept = ", ".join(f"{one} is {node}" for one, node in pairs) or "none"
         return Headline("depth closed", f"{self.depth}: {kept}")
@@ -412,7 +410,7 @@ class DepthResumed(_OfTree, verb="search goes on", about=("depth",)):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentsPaused(_OfTree, verb="agents wait"):
+class AgentsPaused(_OfTree, verb="agents wait", about=("what", "why")):
     """The service of an agent cannot be used: a call of `what` is tried again once it
     can, and nothing that needs one begins before."""
 
@@ -420,7 +418,6 @@ class AgentsPaused(_OfTree, verb="agents wait"):
     """An evaluation, or a node that wants ideas."""
     why: Why
     resume_at: float
-    """Seconds of Unix time."""
     costs: bool
     """Whether it counts among the further attempts of an evaluation."""
 
@@ -432,9 +429,6 @@ class AgentsPaused(_OfTree, verb="agents wait"):
         if known := tree.evaluations.get(self.what):
             retries = known.retries + self.costs
             _change(state, self.what, retries=retries)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline(self.verb, f"{self.what}: {sentence(self.why, now)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,74 +1,42 @@
 """Whether a candidate may be promoted: a list of checks, each with its reason.
 
-The gate compares with the parent. It sees facts that were recorded (commit, files and
-checksums, counts, the comparison) and no file. Every check that fails is told, in
-order; the first is the reason. `list_doubts` looks at the rows themselves, once, when
-they are collected.
+The gate compares with the parent. It sees what was recorded, and no file. Every check
+that fails is told, in order; the first is the reason. `list_doubts` looks at the rows
+themselves, once, when they are collected.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree.options import Metric, TreeOptions
-from autoexp_tui.tree.results_csv import Results, RowCounts
+from autoexp_tui.tree.results_csv import Results
 from autoexp_tui.tree.scores import PRIMARY_REGRESSED, Comparison
+from autoexp_tui.tree.state import Artifact, GateOutcome, Judgement
 
-Side: TypeAlias = Literal["candidate_results", "parent_baseline"]
-_NAMES: Final = {"candidate_results": "its results", "parent_baseline": "the baseline"}
 _FEW_ROWS: Final = 3
 """Rows of which it says little that they have the same value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedFile:
-    """A file of results, as it was recorded and as it is now."""
-
-    path: str
-    sha256: str
-    """When it was recorded."""
-    sha256_now: str
-    """Empty: it is not there."""
-    in_artifacts: bool = True
-    """Whether it lies in the run's own directory of artifacts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GateFacts:
-    """What is known of an evaluation that ended."""
+    """What the gate asks of an evaluation that ended."""
 
-    completed: bool = True
-    ended_by: str = ""
-    """Why it did not complete, in a few words."""
-    commit: str = ""
-    candidate_results: CheckedFile | None = None
-    parent_baseline: CheckedFile | None = None
-    counts: RowCounts | None = None
-    comparison: Comparison | None = None
-    """With the parent."""
-    doubts: tuple[Why, ...] = ()
-    """Of `list_doubts`."""
+    judged: Judgement
+    baseline: Artifact | None
+    """Its parent's results."""
+    hashes: Mapping[str, str]
+    """Path of an artifact -> its sha256 now; what is not in it is not there."""
     standard_error: float | None = None
-    """Of a gain in the primary metric (`scores.measure_noise`); None: not measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class GateOutcome:
-    why: Why
-    """The first refusal, or with what it passed."""
-    refusals: tuple[Why, ...] = ()
+    """Of a gain in the primary metric; None: not measured."""
 
     @property
-    def passed(self) -> bool:
-        return not self.refusals
-
-    @property
-    def primary_regressed(self) -> bool:
-        return any(one.code == "primary_regressed" for one in self.refusals)
+    def completed(self) -> bool:
+        return self.judged.outcome == "scored"
 
 
 def judge_gate(facts: GateFacts, options: TreeOptions) -> GateOutcome:
@@ -76,7 +44,7 @@ def judge_gate(facts: GateFacts, options: TreeOptions) -> GateOutcome:
     refusals = tuple(one for check in _CHECKS for one in check(facts, options))
     if refusals:
         return GateOutcome(refusals[0], refusals)
-    return GateOutcome(why("gate_passed", **_describe_grade(facts.comparison)))
+    return GateOutcome(why("gate_passed", **_describe_grade(facts.judged.parent)))
 
 
 def list_doubts(
@@ -104,10 +72,8 @@ def _find_other_row(candidate: Results, baseline: Results) -> Why | None:
 
 def _find_outside(results: Results, metric: Metric) -> Why | None:
     low, high = metric.bounds or (None, None)
-    least, most = (
-        -math.inf if low is None else low,
-        math.inf if high is None else high,
-    )
+    least = -math.inf if low is None else low
+    most = math.inf if high is None else high
     for row in results.rows:
         if row.is_ok and not least <= (value := row.values[metric.name]) <= most:
             name, at = metric.name, row.config_id
@@ -131,35 +97,35 @@ Check: TypeAlias = Callable[[GateFacts, TreeOptions], Iterator[Why]]
 
 def _check_end(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
     if not facts.completed:
-        yield why("eval_not_completed", reason=facts.ended_by)
-    elif not facts.commit:
+        reason = facts.judged.why
+        yield why("eval_not_completed", reason=reason.code if reason else "")
+    elif not facts.judged.commit:
         yield why("missing_candidate_commit")
 
 
 def _check_artifacts(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
+    """Each is in its place, as it was recorded."""
+    sides = {"parent_baseline": (facts.baseline, "the baseline")}
     if facts.completed:
-        yield from _check_artifact("candidate_results", facts, options)
-    yield from _check_artifact("parent_baseline", facts, options)
-
-
-def _check_artifact(
-    side: Side, facts: GateFacts, options: TreeOptions
-) -> Iterator[Why]:
-    artifact: CheckedFile | None = getattr(facts, side)
-    if artifact is None:
-        yield Why(f"missing_{side}")
-        return
-    about = {"what": _NAMES[side], "path": artifact.path}
-    if options.artifact_policy == "copy_to_run_root" and not artifact.in_artifacts:
-        yield Why(f"{side}_not_in_artifacts", tuple(about.items()))
-    if not artifact.sha256_now:
-        yield Why(f"{side}_not_there", tuple(about.items()))
-    elif artifact.sha256_now != artifact.sha256:
-        yield Why(f"{side}_changed", tuple(about.items()))
+        results = (facts.judged.artifact, "its results")
+        sides = {"candidate_results": results, **sides}
+    for side, (artifact, name) in sides.items():
+        if artifact is None:
+            yield why(f"missing_{side}")
+            continue
+        about = {"what": name, "path": artifact.path}
+        is_copied = options.artifact_policy == "copy_to_run_root"
+        if is_copied and not artifact.path.startswith("artifacts/"):
+            yield why(f"{side}_not_in_artifacts", **about)
+        now = facts.hashes.get(artifact.path)
+        if now is None:
+            yield why(f"{side}_not_there", **about)
+        elif now != artifact.sha256:
+            yield why(f"{side}_changed", **about)
 
 
 def _check_completeness(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
-    counts, limit, gate = facts.counts, options.sweep_config_limit, options.gate
+    counts, limit, gate = facts.judged.counts, options.sweep_config_limit, options.gate
     if counts is None:
         if facts.completed:
             yield why("missing_candidate_rows_used")
@@ -178,11 +144,11 @@ def _check_completeness(facts: GateFacts, options: TreeOptions) -> Iterator[Why]
 
 
 def _check_doubts(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
-    yield from facts.doubts
+    yield from facts.judged.doubts
 
 
 def _check_primary(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
-    compared = facts.comparison
+    compared = facts.judged.parent
     delta = compared.primary_delta if compared else None
     reasons = compared.recommendation.reasons if compared else ()
     if delta is None or math.isnan(delta):
@@ -193,7 +159,7 @@ def _check_primary(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
 
 
 def _check_recommendation(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
-    if (compared := facts.comparison) is None:
+    if (compared := facts.judged.parent) is None:
         return
     made = compared.recommendation
     if not made.should_explore and made.grade != "mixed":
@@ -213,7 +179,7 @@ def _describe_grade(compared: Comparison | None) -> dict[str, str | float]:
 
 def _check_noise(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
     """One that did not regress is indecisive where it did not gain enough."""
-    error, compared = facts.standard_error, facts.comparison
+    error, compared = facts.standard_error, facts.judged.parent
     gain = compared.primary_delta if compared else None
     if not options.noise.repeats or gain is None or gain < -options.gate.tolerance:
         return

@@ -10,18 +10,17 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple
 
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.tree.options import Scope
+from autoexp_tui.tree.state import Idea
 
 MOST_BYTES: Final = 64 * 1024
 SUFFIX: Final = ".md"
 _TITLE: Final = 120
-_ID: Final = 12
-_PERSONAL: Final = re.compile(rf"own_[0-9a-f]{{{_ID}}}{re.escape(SUFFIX)}")
+_PERSONAL: Final = re.compile(rf"own_[0-9a-f]{{12}}{re.escape(SUFFIX)}")
 _BULLET: Final = re.compile(r"(?:[-*+\u2022\u2023\u25e6\u2043]|\d{1,3}[.)])\s+")
 
 
@@ -33,34 +32,18 @@ class IdeaRefused(Exception):
         self.why = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Idea:
-    """`idea_id` is the beginning of `text_hash`: the same idea has the same id."""
+class IdeaText(NamedTuple):
+    """What is read of a file of an idea."""
 
-    idea_id: str
     title: str
     text: str
     """Cleaned, as it is shown to agents and people."""
-    file_name: str
     sha256: str
-    """Of the file."""
-    text_hash: str
-    """Sha256 of the normalised text."""
+    """Of the normalised text: the same idea has the same."""
 
-
-class Listed(Protocol):
-    """An idea of a node: `n0`, `n1` ..."""
-
-    @property
-    def node(self) -> str: ...
-    @property
-    def file(self) -> str: ...
-    @property
-    def sha256(self) -> str:
-        """Of its normalised text."""
-
-
-T = TypeVar("T", bound=Listed)
+    def name_personal(self) -> str:
+        """The file of a person's idea."""
+        return f"own_{self.sha256[:12]}{SUFFIX}"
 
 
 def is_personal(file_name: str) -> bool:
@@ -68,7 +51,7 @@ def is_personal(file_name: str) -> bool:
     return _PERSONAL.fullmatch(file_name) is not None
 
 
-def parse_idea(file_name: str, data: bytes) -> Idea:
+def parse_idea(data: bytes) -> IdeaText:
     """The idea of a file; raises IdeaRefused where it is empty, binary or too long."""
     if len(data) > MOST_BYTES:
         raise IdeaRefused(why("idea_too_long", bytes=len(data), most=MOST_BYTES))
@@ -83,8 +66,7 @@ def parse_idea(file_name: str, data: bytes) -> Idea:
     if not normalised:
         raise IdeaRefused(why("idea_empty"))
     digest = hashlib.sha256(normalised.encode()).hexdigest()
-    sha256 = hashlib.sha256(data).hexdigest()
-    return Idea(digest[:_ID], _find_title(text), text, file_name, sha256, digest)
+    return IdeaText(_find_title(text), text, digest)
 
 
 def normalize_text(text: str) -> str:
@@ -97,16 +79,16 @@ def normalize_text(text: str) -> str:
 
 
 def dedupe_ideas(
-    ideas: Iterable[T],
-    tried: Iterable[T],
+    ideas: Iterable[Idea],
+    tried: Iterable[Idea],
     scope: Scope,
     ancestors: Mapping[str, Collection[str]],
-) -> tuple[list[T], list[tuple[T, T]]]:
+) -> tuple[list[Idea], list[tuple[Idea, Idea]]]:
     """In order of nodes and files: those that repeat nothing, and the others, each with
     the first one that it repeats. `tried`: of earlier depths; `ancestors`: of each
     node, the nodes above it."""
-    kept, repeats = list[T](), list[tuple[T, T]]()
-    known: dict[str, list[T]] = {}
+    kept, repeats = list[Idea](), list[tuple[Idea, Idea]]()
+    known: dict[str, list[Idea]] = {}
     for one in tried:
         known.setdefault(one.sha256, []).append(one)
     for one in sorted(ideas, key=lambda one: (int(one.node[1:]), one.file)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.states import JobState
-from autoexp_tui.tree.state import options_of, tree_of
+from autoexp_tui.tree.state import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,8 +56,7 @@ def list_job_names(tree: Tree, evaluation: Evaluation) -> Iterator[str]:
 
 def name_measuring_job(evaluation: Evaluation, name: str) -> str:
     """What a job of `evaluate.config_ref` is called in an evaluation."""
-    again = f"r{evaluation.round}_" if evaluation.round > 1 else ""
-    return f"{evaluation.id}_{again}{name}"
+    return f"{evaluation.id}{evaluation.suffix}_{name}"
 
 
 def build_evaluation_jobs(
@@ -76,52 +75,27 @@ def build_evaluation_jobs(
 
 def _build_step(state: SessionState, evaluation: Evaluation, step: str) -> JobSpec:
     """A step of an evaluation; sweeps run where the session's jobs do."""
-    directory = tree_of(state).directory
-    place = find_evaluation_dir(directory, evaluation.id)
-    suffix = f"_r{evaluation.round}" if evaluation.round > 1 else ""
-    return _build_job(
-        state,
-        evaluation.name_job(step),
-        step,
-        request=posixpath.join(place, f"{step}.json"),
-        output_dir=posixpath.join(place, _OUTPUTS[step] + suffix),
-        family=evaluation.id,
-    )
+    place = find_evaluation_dir(tree_of(state).directory, evaluation.id)
+    output, name = _OUTPUTS[step] + evaluation.suffix, evaluation.name_job(step)
+    return _build_job(state, name, step, place, output, evaluation.id)
 
 
 def build_idea_job(state: SessionState, node: Node) -> JobSpec:
     """The call that proposes ideas for a node."""
-    place = posixpath.join(tree_of(state).directory, "calls", name_idea_job(node))
-    return _build_job(
-        state,
-        name_idea_job(node),
-        IDEAS,
-        request=posixpath.join(place, f"{IDEAS}.json"),
-        output_dir=posixpath.join(place, "output"),
-        family=node.id,
-    )
-
-
-def name_idea_job(node: Node) -> str:
-    """Also of the directory of the call."""
-    again = f"_r{node.round}" if node.round > 1 else ""
-    return f"{node.id}_{IDEAS}{again}"
+    place = posixpath.join(tree_of(state).directory, "calls", node.ideas_job)
+    return _build_job(state, node.ideas_job, IDEAS, place, "output", node.id)
 
 
 _OUTPUTS: Final = {IMPLEMENT: "experiment", SWEEP: "output", PREPARE: "prepare"}
 
 
 def _build_job(
-    state: SessionState,
-    name: str,
-    step: str,
-    *,
-    request: str,
-    output_dir: str,
-    family: str,
+    state: SessionState, name: str, step: str, place: str, output: str, family: str
 ) -> JobSpec:
-    tree, options = tree_of(state), options_of(state)
-    limit = options.eval_timeout_seconds or None
+    """`place`: where its request lies and, below it, what it writes."""
+    tree = tree_of(state)
+    request = posixpath.join(place, f"{step}.json")
+    limit = tree.options.eval_timeout_seconds or None
     return JobSpec(
         name=name,
         index=0,  # the next free one, when it joins
@@ -129,7 +103,7 @@ def _build_job(
         family=family,
         command=(tree.python, "-m", f"{PROGRAMS}.{step}", request),
         cwd=tree.directory,
-        output_dir=output_dir,
+        output_dir=posixpath.join(place, output),
         log_dir=posixpath.join(tree.directory, "logs", name),
         resources=Resources(time_limit_seconds=limit),
         place="main" if step == SWEEP else "beside",

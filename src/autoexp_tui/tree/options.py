@@ -194,6 +194,9 @@ class TreeOptions:
     def primary(self) -> Metric:
         return self.metrics[0]
 
+    def list_metrics(self) -> list[str]:
+        return [metric.name for metric in self.metrics]
+
 
 PARTS: Final[Mapping[str, type[Any]]] = {
     "ideas": IdeaSource,
@@ -207,7 +210,7 @@ PARTS: Final[Mapping[str, type[Any]]] = {
 
 def read_options(tree: Mapping[str, Any]) -> TreeOptions:
     """The options of `Plan.tree`; raises TypeError for a key of a later version."""
-    given = {key: _freeze(value) for key, value in tree.items()}
+    given: dict[str, Any] = freeze(tree)
     for key in PARTS.keys() & given.keys():
         given[key] = PARTS[key](**given[key])
     if "metrics" in given:
@@ -215,8 +218,8 @@ def read_options(tree: Mapping[str, Any]) -> TreeOptions:
     return TreeOptions(**given)
 
 
-def _freeze(value: Any) -> Any:
+def freeze(value: Any) -> Any:
     """JSON's lists as tuples."""
     if isinstance(value, Mapping):
-        return {key: _freeze(part) for key, part in value.items()}
-    return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value
+        return {key: freeze(part) for key, part in value.items()}
+    return tuple(map(freeze, value)) if isinstance(value, list | tuple) else value

@@ -37,27 +37,24 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackRequest:
-    """What the prompt of a call is made of, and what the call needs."""
+    """What a call is told, of depths that are closed."""
 
-    directory: str
-    options: TreeOptions
-    run: str
-    root_commit: str
     node: Node
-    ancestors: tuple[Node, ...]
+    root_commit: str
+    ancestors: tuple[Node, ...] = ()
     """Where ideas are wanted: from the node's parent to the root."""
-    siblings: tuple[Evaluation, ...]
-    """Evaluations of the node's parent, as far as their depth is closed."""
-    ideas: tuple[tuple[Idea, Evaluation | None], ...]
-    """Earlier ideas of the context, and what became of each."""
+    siblings: tuple[Evaluation, ...] = ()
+    """Evaluations of the node's parent."""
+    tried: tuple[Evaluation, ...] = ()
+    """Those of the context's nodes."""
     ideas_dirs: tuple[str, ...] = ()
     """Below the search's directory: of the nodes of the context, from the root on."""
     comparison: Comparison | None = None
     """Of the node with the root; None: it is the root."""
     evaluation: Evaluation | None = None
     """None: ideas are wanted for the node."""
-    known_diffs: Mapping[str, str]
-    """sha256 of a change -> the evaluation of a closed depth that made it."""
+    known_diffs: Mapping[str, str] = field(default_factory=dict)
+    """sha256 of a change -> the evaluation that made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +71,6 @@ class Packed:
 class CollectRequest:
     """What an evaluation is judged by."""
 
-    directory: str
-    options: TreeOptions
-    run: str
-    root_commit: str
     evaluation: Evaluation
     node: Node
     root: Node
@@ -104,18 +97,12 @@ class Proposed:
 class GitWork:
     """Nodes that are to be there, and what is to go."""
 
-    directory: str
-    options: TreeOptions
-    run: str
-    nodes: tuple[tuple[str, str], ...] = ()
-    """(node, commit) of those that were promoted."""
+    nodes: tuple[Node, ...] = ()
+    """Those that were promoted."""
     rejected: tuple[str, ...] = ()
     """Evaluations whose worktree and ref go, unless they are to be kept."""
     failed: tuple[str, ...] = ()
-    """Evaluations without results, of which the output goes, unless it is to be
-    kept."""
-    promoted: tuple[str, ...] = ()
-    """Evaluations whose node's ref holds their commit now."""
+    """Evaluations without results, whose output goes, unless it is to be kept."""
     leftovers: tuple[Leftover, ...] = ()
     """To be tried again."""
 
@@ -129,7 +116,7 @@ class Trees(Protocol):
     def write_pack(self, request: PackRequest) -> Packed:
         """Write what a call reads."""
 
-    def read_ideas(self, directory: str, node: Node, most: int) -> Proposed:
+    def read_ideas(self, node: Node, most: int) -> Proposed:
         """The ideas of a node's round that lie there, by the names of their files."""
 
     def write_idea(self, node: str, text: str) -> Idea:

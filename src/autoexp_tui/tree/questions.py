@@ -16,8 +16,7 @@ from autoexp_tui.text.spelling import format_metric
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import Ask
-    from autoexp_tui.tree.ranking import Ranked
-    from autoexp_tui.tree.state import Evaluation, Tree
+    from autoexp_tui.tree.state import Evaluation, Ranked, Tree
 
 SEARCH: Final = "search"
 BEAM: Final = "beam"
@@ -53,11 +52,11 @@ def _find_failure(evaluation: Evaluation) -> Why | None:
 def list_beam_lines(tree: Tree, promoted: Sequence[Ranked]) -> Iterator[str]:
     """A line for each candidate that would become a node."""
     for one in promoted:
-        idea = tree.evaluations[f"e{one.eval_id}"].idea
+        idea = tree.evaluations[one.name].idea
         title = clean_line(idea.title) if idea else ""
         score = "-" if one.rank_score is None else format_metric(one.rank_score)
         basis = (one.basis or "").replace("_", " ")
-        yield f"e{one.eval_id}  {title}  {basis} {score}  {short(one.why)}"
+        yield f"{one.name}  {title}  {basis} {score}  {short(one.why)}"
 
 
 def apply_answer(ranking: Sequence[Ranked], ask: Ask) -> tuple[Ranked, ...]:

@@ -1,4 +1,4 @@
-"""Which candidates of a depth become nodes: one order over all of them, with a reason
+"""Which evaluations of a depth become nodes: one order over all of them, with a reason
 for each.
 
 The order compares with the root, so that children of different parents can be compared.
@@ -9,146 +9,119 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Final, Literal
 
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree.options import Frontier, TreeOptions
+from autoexp_tui.tree.state import Evaluation, Judgement, Ranked
 
-RankBasis: TypeAlias = Literal["score", "primary_delta"]
 _PROMOTED: Final = ("promoted", "promoted_by_hand")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """What a person said of a candidate: it wins over gate and beam."""
-
-    choice: Literal["promote", "reject"]
-    by: str = ""
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """An evaluation that ended; score and delta are those beside the root."""
-
-    eval_id: int
-    parent: int
-    """Its node's id."""
-    gate: Why
-    """What the gate said."""
-    passed_gate: bool
-    can_be_node: bool = True
-    """Whether it has a commit and results, without which nobody can promote it."""
-    score: float | None = None
-    primary_delta: float | None = None
-    risk_flags: int = 0
-    changed_files: int = 0
-    mark: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """`rank` counts from 1; None: it is not in the ranking."""
-
-    eval_id: int
-    parent: int
-    rank: int | None
-    rank_score: float | None
-    basis: RankBasis | None
-    """What `rank_score` is."""
-    promoted: bool
-    why: Why
-
-
-def rank_candidates(
-    candidates: Sequence[Candidate], options: TreeOptions
+def rank_evaluations(
+    evaluations: Iterable[Evaluation], options: TreeOptions
 ) -> tuple[Ranked, ...]:
-    """All candidates of a depth: those in the ranking by rank, then the others by id.
+    """All of a depth, each judged: those in the ranking by rank, then the others by id.
     One that a person promotes stands first and takes its place in the frontier whatever
     the width; one that a person rejects is out."""
-    refusals = {one.eval_id: _find_refusal(one) for one in candidates}
-    eligible = [one for one in candidates if refusals[one.eval_id] is None]
+    ordered = sorted(evaluations, key=lambda one: one.number)
+    refused = dict(_list_refusals(ordered))
+    eligible = [one for one in ordered if one.id not in refused]
     eligible.sort(key=_sort_key)
-    chosen = _choose_frontier(eligible, options)
+    chosen = {*_choose_frontier(eligible, options)}
     ranked = [
         _make_ranked(one, rank, _explain_rank(one, rank, chosen, options.beam_width))
         for rank, one in enumerate(eligible, 1)
     ]
-    others = sorted(candidates, key=lambda one: one.eval_id)
-    ranked += [
-        _make_ranked(one, None, reason)
-        for one in others
-        if (reason := refusals[one.eval_id]) is not None
-    ]
-    return tuple(ranked)
+    out = (one for one in ordered if one.id in refused)
+    return (*ranked, *(_make_ranked(one, None, refused[one.id]) for one in out))
 
 
-def find_rank_score(candidate: Candidate) -> tuple[float | None, RankBasis | None]:
+def _judgement_of(one: Evaluation) -> Judgement:
+    assert one.judgement is not None, "a depth is ranked when all of it has ended"
+    return one.judgement
+
+
+def _list_refusals(ordered: Sequence[Evaluation]) -> Iterator[tuple[str, Why]]:
+    """Why some are not in the ranking. Of those that made the same change of the same
+    node the first counts."""
+    seen: dict[tuple[str, str], Evaluation] = {}
+    for one in ordered:
+        judged, mark = _judgement_of(one), one.mark
+        gate = None if judged.passed else judged.reason or why("not_measured")
+        first = seen.setdefault((one.node, judged.diff_sha256 or one.id), one)
+        if first is not one:
+            gate = why("repeated_change", evaluation=first.id)
+        if mark is not None and mark.choice == "reject":
+            yield one.id, why("rejected_by_hand", by=mark.by, reason=mark.reason)
+        elif mark is not None and not (judged.commit and judged.artifact):
+            code = gate.code if gate else "gate_passed"
+            yield one.id, why("cannot_be_node", gate=code)
+        elif mark is None and gate is not None:
+            yield one.id, gate
+        elif mark is None and _find_rank_score(judged)[1] is None:
+            yield one.id, why("no_rank")
+
+
+def _find_rank_score(
+    judged: Judgement,
+) -> tuple[float | None, Literal["score", "primary_delta"] | None]:
     """The score beside the root, else the primary delta, and which of them it is."""
-    if _is_number(candidate.score):
-        return candidate.score, "score"
-    if _is_number(candidate.primary_delta):
-        return candidate.primary_delta, "primary_delta"
+    if (root := judged.root) is None:
+        return None, None
+    if _is_number(root.recommendation.score):
+        return root.recommendation.score, "score"
+    if _is_number(root.primary_delta):
+        return root.primary_delta, "primary_delta"
     return None, None
 
 
-def _sort_key(one: Candidate) -> tuple[object, ...]:
+def _sort_key(one: Evaluation) -> tuple[object, ...]:
     """Best first; whatever is not known is worst."""
-    score, _ = find_rank_score(one)
-    delta = one.primary_delta if _is_number(one.primary_delta) else None
+    judged = _judgement_of(one)
+    score, _ = _find_rank_score(judged)
+    delta = judged.root.primary_delta if judged.root else None
     return (
         one.mark is None,
-        *(math.inf if value is None else -value for value in (score, delta)),
-        one.risk_flags,
-        one.changed_files,
-        one.eval_id,
+        math.inf if score is None else -score,
+        math.inf if delta is None or not _is_number(delta) else -delta,
+        len(judged.root.risk_flags) if judged.root else 0,
+        judged.files,
+        one.number,
     )
 
 
-def _find_refusal(one: Candidate) -> Why | None:
-    """Why it is not in the ranking."""
-    if one.mark is not None and one.mark.choice == "reject":
-        return why("rejected_by_hand", by=one.mark.by, reason=one.mark.reason)
-    if one.mark is not None:
-        return None if one.can_be_node else why("cannot_be_node", gate=one.gate.code)
-    if not one.passed_gate:
-        return one.gate
-    return why("no_rank") if find_rank_score(one)[1] is None else None
-
-
-FRONTIERS: Final[Mapping[Frontier, Callable[[Candidate], int]]] = {
-    "global": lambda one: 0,
-    "per_parent": lambda one: one.parent,
+_FRONTIERS: Final[Mapping[Frontier, Callable[[Evaluation], str]]] = {
+    "global": lambda one: "",
+    "per_parent": lambda one: one.node,
 }
 """Among whom a candidate must be one of the best `beam_width`."""
 
 
-def _choose_frontier(eligible: Sequence[Candidate], options: TreeOptions) -> set[int]:
+def _choose_frontier(
+    eligible: Sequence[Evaluation], options: TreeOptions
+) -> Iterator[str]:
     """The ids of the best of each group, and of all that a person promotes."""
-    find_group, taken = FRONTIERS[options.frontier], Counter[int]()
-    chosen = set[int]()
+    find_group, taken = _FRONTIERS[options.frontier], Counter[str]()
     for one in eligible:
         group = find_group(one)
         if one.mark is not None or taken[group] < options.beam_width:
             taken[group] += 1
-            chosen.add(one.eval_id)
-    return chosen
+            yield one.id
 
 
-def _explain_rank(one: Candidate, rank: int, chosen: Set[int], width: int) -> Why:
+def _explain_rank(one: Evaluation, rank: int, chosen: Set[str], width: int) -> Why:
     if one.mark is not None:
         return why("promoted_by_hand", by=one.mark.by, reason=one.mark.reason)
-    if one.eval_id in chosen:
-        return why("promoted", rank=rank, width=width)
-    return why("beyond_beam", rank=rank, width=width)
+    code = "promoted" if one.id in chosen else "beyond_beam"
+    return why(code, rank=rank, width=width)
 
 
-def _make_ranked(one: Candidate, rank: int | None, reason: Why) -> Ranked:
-    score, basis = find_rank_score(one)
-    promoted = reason.code in _PROMOTED
-    return Ranked(one.eval_id, one.parent, rank, score, basis, promoted, reason)
+def _make_ranked(one: Evaluation, rank: int | None, reason: Why) -> Ranked:
+    score, basis = _find_rank_score(_judgement_of(one))
+    promoted, parent = reason.code in _PROMOTED, int(one.node[1:])
+    return Ranked(one.number, parent, rank, score, basis, promoted, reason)
 
 
 def _is_number(value: float | None) -> bool:

@@ -12,7 +12,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -119,17 +119,6 @@ def parse_results(
         raise ResultsRefused("has no rows", where, "write one row a config")
     used = (rows[at] for at in sorted(rows) if limit is None or at < limit)
     return Results(tuple(used), tuple(metrics))
-
-
-def format_results(rows: Iterable[Row], metrics: Sequence[str]) -> str:
-    """The CSV that `parse_results` reads; a row that is not ok has empty cells."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((ID_COLUMN, STATUS_COLUMN, *metrics))
-    for row in sorted(rows, key=lambda row: row.config_id):
-        cells = (row.values.get(name, "") for name in metrics)
-        writer.writerow((row.config_id, row.status, *cells))
-    return text.getvalue()
 
 
 def _decode(data: bytes, where: str) -> str:

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 # What fields of records are made of: a journal is read by these names.
 from autoexp_tui.model.state import Growing, Overlay, changed
 from autoexp_tui.model.states import Why
-from autoexp_tui.tree.gate import GateOutcome
 from autoexp_tui.tree.options import TreeOptions
-from autoexp_tui.tree.ranking import Mark, Ranked
 from autoexp_tui.tree.results_csv import RowCounts
 from autoexp_tui.tree.scores import Comparison
 
@@ -88,48 +86,91 @@ class Node:
     ideas_problem: str = ""
     """Why there are none, or fewer."""
     round: int = 1
-    """How often it is expanded: again, where nothing was promoted and that ends
-    nothing."""
+    """Above 1: it is expanded again, for nothing was promoted."""
     earlier: tuple[Idea, ...] = ()
     """Its ideas of earlier rounds."""
     created_at: float = 0.0
-    """Seconds of Unix time."""
     context_sha256: str = ""
     """Of what whoever proposed its ideas was told; empty: nobody was."""
     context: tuple[tuple[str, str], ...] = ()
-    """Path and sha256 of each idea in it, in its order."""
-
-    @property
-    def ideas_place(self) -> str:
-        """Where those of this round lie, in `node_ideas/`."""
-        return self.ideas_places[-1]
+    """Path and sha256 of each idea in it."""
 
     @property
     def ideas_places(self) -> tuple[str, ...]:
-        """The same, of all rounds."""
+        """Where those of each round lie, in `node_ideas/`."""
         return (self.id, *(f"{self.id}/r{at}" for at in range(2, self.round + 1)))
 
     @property
     def asker(self) -> str:
         """On whose account the call for ideas joins: once for each round."""
-        again = f", round {self.round}" if self.round > 1 else ""
-        return f"node {self.id}{again}"
+        return f"node {self.id}{_name_round(self)}"
+
+    @property
+    def ideas_job(self) -> str:
+        """The call for ideas: the job, and its directory."""
+        return f"{self.id}_ideas{_find_suffix(self)}"
 
     def list_ideas(self) -> tuple[Idea, ...]:
         """Of all rounds."""
         return (*self.earlier, *(self.ideas or ()))
 
 
-Outcome: TypeAlias = Literal["scored", "failed", "ended"]
-"""It has results, whatever they are; a step of it failed; a person or a limit ended
-it."""
+def _name_round(one: Node | Evaluation) -> str:
+    return f", round {one.round}" if one.round > 1 else ""
+
+
+def _find_suffix(one: Node | Evaluation) -> str:
+    return f"_r{one.round}" if one.round > 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    why: Why
+    """The first refusal, or with what it passed."""
+    refusals: tuple[Why, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.refusals
+
+    @property
+    def primary_regressed(self) -> bool:
+        return any(one.code == "primary_regressed" for one in self.refusals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a person said of a candidate: it wins over gate and beam."""
+
+    choice: Literal["promote", "reject"]
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """`rank` counts from 1; None: it is not in the ranking."""
+
+    eval_id: int
+    parent: int
+    rank: int | None
+    rank_score: float | None
+    basis: Literal["score", "primary_delta"] | None
+    """What `rank_score` is."""
+    promoted: bool
+    why: Why
+
+    @property
+    def name(self) -> str:
+        return f"e{self.eval_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What became of an evaluation."""
 
-    outcome: Outcome
+    outcome: Literal["scored", "failed", "ended"]
+    """Scored: it has results, whatever they are."""
     why: Why | None = None
     """Why it has no results; None: it has."""
     commit: str = ""
@@ -150,6 +191,15 @@ class Judgement:
     resume_at: float | None = None
     """When the agents may be called again, in seconds of Unix time, where told."""
 
+    @property
+    def reason(self) -> Why | None:
+        """What the gate said, else why it has no results."""
+        return self.gate.why if self.gate else self.why
+
+    @property
+    def passed(self) -> bool:
+        return self.gate is not None and self.gate.passed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
@@ -163,7 +213,7 @@ class Evaluation:
     opened_lived: float = 0.0
     opened_at: float = 0.0
     round: int = 1
-    """How often it was opened: names of its jobs end in it from the second on."""
+    """How often it was opened."""
     retries: int = 0
     """Further attempts at its jobs, for ends that were not its own."""
     ending: Why | None = None
@@ -176,9 +226,18 @@ class Evaluation:
         """Of repeats of the baseline: that of the baseline."""
         return int(self.id[1:].partition("_")[0])
 
+    @property
+    def suffix(self) -> str:
+        """Of its jobs' names and outputs, from the second round on."""
+        return _find_suffix(self)
+
+    @property
+    def asker(self) -> str:
+        """On whose account its jobs join: once for each round."""
+        return f"evaluation {self.id}{_name_round(self)}"
+
     def name_job(self, step: str) -> str:
-        suffix = f"_r{self.round}" if self.round > 1 else ""
-        return f"{self.id}_{step}{suffix}"
+        return f"{self.id}_{step}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +253,8 @@ class DepthRecord:
 
     def list_promoted(self) -> Iterator[tuple[str, str]]:
         """(evaluation, node)"""
-        promoted = (f"e{one.eval_id}" for one in self.ranking if one.promoted)
+        promoted = (one.name for one in self.ranking if one.promoted)
         yield from zip(promoted, self.nodes, strict=True)
-
-    def list_rejected(self) -> Iterator[str]:
-        yield from (f"e{one.eval_id}" for one in self.ranking if not one.promoted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +268,6 @@ class Leftover:
     """Of a branch: where it must still be to be deleted."""
     attempts: int = 1
     next_retry_at: float = 0.0
-    """Seconds of Unix time."""
 
     @property
     def is_given_up(self) -> bool:
@@ -365,23 +420,28 @@ class Tree:
         return next(known, None)
 
     def find_best(self) -> Node | None:
-        """The node with the highest rank score against the root, which has 0; of equals
-        the one with the larger gain of the primary metric, then the first."""
-        return max(self.nodes.values(), key=self._key_of, default=None)
+        """None before there is a root."""
 
-    def _key_of(self, node: Node) -> tuple[float, float, int]:
-        if not node.evaluation:
-            return 0.0, 0.0, 0
-        judged = self.evaluations[node.evaluation].judgement
-        root = judged.root if judged else None
-        delta = root.primary_delta if root else None
-        score = root.recommendation.score if root else None
-        lowest = float("-inf")
-        first, second = (
-            lowest if value is None else value
-            for value in (delta if score is None else score, delta)
-        )
-        return first, second, -int(node.id[1:])
+        def key(node: Node) -> tuple[float, float, int]:
+            if not node.evaluation:
+                return rank_node(node.id, 0.0, 0.0)
+            judged = self.evaluations[node.evaluation].judgement
+            root = judged.root if judged else None
+            delta = root.primary_delta if root else None
+            score = root.recommendation.score if root else None
+            return rank_node(node.id, delta if score is None else score, delta)
+
+        return max(self.nodes.values(), key=key, default=None)
+
+
+def rank_node(
+    node: str, score: float | None, delta: float | None
+) -> tuple[float, float, int]:
+    """The key of the best node: by rank score against the root, which has 0, then by
+    the gain of the primary metric, then the first."""
+    lowest = float("-inf")
+    first, second = (lowest if one is None else one for one in (score, delta))
+    return first, second, -int(node[1:])
 
 
 _GROWING: Final = ("nodes", "evaluations", "changes", "tried")
@@ -397,12 +457,6 @@ def tree_of(state: SessionState) -> Tree:
     """The same, where there has to be one; raises KeyError."""
     found: Tree = state.parts[PART]
     return found
-
-
-def name_asker(evaluation: Evaluation) -> str:
-    """On whose account its jobs join: once for each round."""
-    again = f", round {evaluation.round}" if evaluation.round > 1 else ""
-    return f"evaluation {evaluation.id}{again}"
 
 
 def options_of(state: SessionState) -> TreeOptions:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
 from autoexp_tui.model.states import why
 from autoexp_tui.tree.options import TreeOptions
-from autoexp_tui.tree.ranking import Candidate, Mark, rank_candidates
+from autoexp_tui.tree.ranking import rank_evaluations
+from autoexp_tui.tree.scores import Comparison, Recommendation
+from autoexp_tui.tree.state import Artifact, Evaluation, GateOutcome, Judgement, Mark
 from autoexp_tui.tree.views import list_chain, render_summary
 
 
@@ -36,39 +39,27 @@ def check_manifest(
     search: Mapping[str, Any], ground: Ground, *, with_git: bool = True
 ) -> list[Finding]:
     """All that is wrong; `with_git`: refs are looked up as well."""
-    found = [*_check_artifacts(search, ground), *_check_places(search)]
-    found += _check_files(search, ground)
+    found = [*_check_artifacts(search, ground), *_check_files(search, ground)]
     if with_git:
         found += _check_refs(search, ground)
     return [*found, *_check_state(search), *_check_ranking(search)]
 
 
-def _list_artifacts(search: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, node in search["nodes"].items():
-        yield f"nodes.{name}.baseline_results_csv", node["baseline_results_csv"]
-    for name, one in search["evaluations"].items():
-        yield f"evaluations.{name}.candidate_results_csv", one["candidate_results_csv"]
-
-
 def _check_artifacts(search: Mapping[str, Any], ground: Ground) -> Iterator[Finding]:
-    for where, file in _list_artifacts(search):
-        if file is None:
-            continue
-        now = ground.hash_file(file["path"])
-        if now is None:
-            yield Finding(where, f"{file['path']} is missing")
-        elif now != file["sha256"]:
-            yield Finding(where, f"{file['path']} was changed: its sha256 is {now}")
-
-
-def _check_places(search: Mapping[str, Any]) -> Iterator[Finding]:
-    if search["config"]["artifact_policy"] != "copy_to_run_root":
-        return
-    for name, node in search["nodes"].items():
-        file = node["baseline_results_csv"]
-        if file is not None and not file["path"].startswith("artifacts/"):
-            where = f"nodes.{name}.baseline_results_csv"
-            yield Finding(where, f"{file['path']} does not lie in artifacts/")
+    is_copied = search["config"]["artifact_policy"] == "copy_to_run_root"
+    sides = {"nodes": "baseline_results_csv", "evaluations": "candidate_results_csv"}
+    for table, key in sides.items():
+        for name, one in search[table].items():
+            if (file := one[key]) is None:
+                continue
+            where, path = f"{table}.{name}.{key}", file["path"]
+            now = ground.hash_file(path)
+            if now is None:
+                yield Finding(where, f"{path} is missing")
+            elif now != file["sha256"]:
+                yield Finding(where, f"{path} was changed: its sha256 is {now}")
+            if is_copied and not path.startswith("artifacts/"):
+                yield Finding(where, f"{path} does not lie in artifacts/")
 
 
 def _check_files(search: Mapping[str, Any], ground: Ground) -> Iterator[Finding]:
@@ -105,7 +96,7 @@ def _check_state(search: Mapping[str, Any]) -> Iterator[Finding]:
     done = state["completed_depths"]
     if done != list(range(state["current_depth"])):
         yield Finding("state.completed_depths", f"{done}, not each before the present")
-    for name in sorted({*state["frontier_node_ids"], *_list_all(expanded)}):
+    for name in sorted({*state["frontier_node_ids"], *chain(*expanded.values())}):
         if name not in nodes:
             yield Finding("state", f"there is no node {name}")
     for depth in done:
@@ -119,11 +110,6 @@ def _check_state(search: Mapping[str, Any]) -> Iterator[Finding]:
             if not _is_by_hand(nodes.get(name)):
                 yield Finding(where, f"{name} is expanded again")
         yield from _check_ideas(search, depth, here)
-
-
-def _list_all(expanded: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    for names in expanded.values():
-        yield from names
 
 
 def _is_by_hand(node: Mapping[str, Any] | None) -> bool:
@@ -190,11 +176,7 @@ def _check_ranking(search: Mapping[str, Any]) -> Iterator[Finding]:
             told = "promoted" if is_promoted else "not promoted"
             yield Finding(f"evaluations.{name}", f"is {told}; its nodes say otherwise")
     for name, node in nodes.items():
-        chain = list_chain(search, name)
-        if (
-            nodes[chain[0]]["parent_node_id"]
-            or len(chain) != len(node["idea_chain"]) + 1
-        ):
+        if len(list_chain(search, name)) != len(node["idea_chain"]) + 1:
             yield Finding(f"nodes.{name}.idea_chain", "does not lead to the root")
     last = state["current_depth"] - 1
     if last < 0:
@@ -211,18 +193,10 @@ def _check_ranking(search: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _rank_again(search: Mapping[str, Any], depth: int) -> Iterator[Finding]:
     config, found = search["config"], search["evaluations"]
-    seen = set[tuple[str, str | None]]()
-    candidates = list[Candidate]()
-    for name in sorted(found, key=lambda name: int(name[1:])):
-        one = found[name]
-        if one["depth"] == depth and one["idea"] is not None:
-            change = (one["parent_node_id"], one["diff_sha256"])
-            is_first = one["diff_sha256"] is None or change not in seen
-            seen.add(change)
-            candidates.append(_read_candidate(one, is_first=is_first))
+    here = [one for one in found.values() if one["depth"] == depth and one["idea"]]
     options = TreeOptions(frontier=config["frontier"], beam_width=config["beam_width"])
-    for ranked in rank_candidates(candidates, options):
-        name = f"e{ranked.eval_id}"
+    for ranked in rank_evaluations(map(_read_evaluation, here), options):
+        name = ranked.name
         decision = found[name]["decision"]
         stored = (decision["rank"], decision["promoted"])
         is_left_out = decision["promotion_code"] == "left_out_of_beam"
@@ -232,21 +206,36 @@ def _rank_again(search: Mapping[str, Any], depth: int) -> Iterator[Finding]:
             yield Finding(f"evaluations.{name}.decision", problem)
 
 
-def _read_candidate(one: Mapping[str, Any], *, is_first: bool) -> Candidate:
-    decision, root = one["decision"], one["root_relative"]
-    mark = decision["mark"]
-    return Candidate(
-        eval_id=int(one["eval_id"][1:]),
-        parent=int(one["parent_node_id"][1:]),
-        gate=why(decision["gate_reason"] or one["error_code"] or "not_measured"),
-        passed_gate=decision["passed_gate"] and is_first,
-        can_be_node=bool(one["candidate_commit"] and one["candidate_results_csv"]),
-        score=root["recommendation_summary"]["score"] if root else None,
-        primary_delta=root["primary_delta"] if root else None,
-        risk_flags=len(root["risk_flags"]) if root else 0,
-        changed_files=one["changed_files"],
+def _read_evaluation(one: Mapping[str, Any]) -> Evaluation:
+    """As far as it is ranked."""
+    decision, root, file = (
+        one[key] for key in ("decision", "root_relative", "candidate_results_csv")
+    )
+    reason = why(decision["gate_reason"] or one["error_code"] or "not_measured")
+    judged = Judgement(
+        outcome="scored" if file else "failed",
+        commit=one["candidate_commit"] or "",
+        diff_sha256=one["diff_sha256"] or "",
+        files=one["changed_files"],
+        artifact=Artifact(**file) if file else None,
+        root=_read_comparison(root) if root else None,
+        gate=GateOutcome(reason, () if decision["passed_gate"] else (reason,)),
+    )
+    mark, name = decision["mark"], one["eval_id"]
+    return Evaluation(
+        id=name,
+        node=one["parent_node_id"],
+        depth=one["depth"],
+        idea=None,
+        judgement=judged,
         mark=Mark(**mark) if mark else None,
     )
+
+
+def _read_comparison(root: Mapping[str, Any]) -> Comparison:
+    made = {key: one for key, one in root.items() if key != "recommendation_summary"}
+    recommendation = Recommendation(**root["recommendation_summary"])
+    return Comparison(recommendation=recommendation, **made)
 
 
 def render_report(findings: list[Finding]) -> str:

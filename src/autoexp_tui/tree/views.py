@@ -8,16 +8,24 @@ about. The summary is made of `search` alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_metric
-from autoexp_tui.tree.jobs import RESULTS, find_node_dir, name_idea_job
+from autoexp_tui.tree.jobs import RESULTS, find_node_dir
 from autoexp_tui.tree.noise import list_means, measure_error
-from autoexp_tui.tree.state import ROOT, Artifact, Evaluation, Node, Tree
+from autoexp_tui.tree.state import (
+    ROOT,
+    Artifact,
+    Evaluation,
+    Node,
+    Ranked,
+    Tree,
+    rank_node,
+)
 
 if TYPE_CHECKING:
     from autoexp_tui.model.states import Why
@@ -60,13 +68,7 @@ def list_run(tree: Tree, **more: Any) -> dict[str, Any]:
         },
         "sources": {one.path: one.source for one in files if one},
         "deferred_cleanup": [
-            {
-                "path": one.path,
-                "kind": one.kind,
-                "reason": one.reason,
-                "attempts": one.attempts,
-                "next_retry_at": None if one.is_given_up else one.next_retry_at,
-            }
+            asdict(one) | ({"next_retry_at": None} if one.is_given_up else {})
             for one in tree.leftovers.values()
         ],
     }
@@ -76,6 +78,7 @@ def list_search(tree: Tree, options: TreeOptions) -> dict[str, Any]:
     """What was decided, as plain data; paths are relative to the search's directory,
     those of worktrees to their root."""
     plain = json.loads(json.dumps(asdict(options)))
+    ranks = {one.name: one for depth in tree.closed for one in depth.ranking}
     ended = [one for one in tree.evaluations.values() if one.judgement is not None]
     return {
         "config": {
@@ -111,7 +114,7 @@ def list_search(tree: Tree, options: TreeOptions) -> dict[str, Any]:
         },
         "nodes": {name: _list_node(tree, one) for name, one in tree.nodes.items()},
         "evaluations": {
-            one.id: _list_evaluation(tree, one)
+            one.id: _list_evaluation(tree.run, one, ranks.get(one.id))
             for one in sorted(ended, key=lambda one: one.number)
         },
     }
@@ -148,7 +151,7 @@ def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
         ],
         "ideas_problem": node.ideas_problem or None,
         "context": {
-            "path": f"calls/{name_idea_job(node)}/prompt_context.txt",
+            "path": f"calls/{node.ideas_job}/prompt_context.txt",
             "sha256": node.context_sha256,
             "ideas_dirs": _list_ideas_dirs(tree, node),
             "ideas": [{"path": path, "sha256": sha} for path, sha in node.context],
@@ -166,18 +169,11 @@ def _list_ideas_dirs(tree: Tree, node: Node) -> list[str]:
     return [*own, *tree.options.ideas.context_dirs]
 
 
-def _list_evaluation(tree: Tree, one: Evaluation) -> dict[str, Any]:
+def _list_evaluation(
+    run: str, one: Evaluation, ranked: Ranked | None
+) -> dict[str, Any]:
     judged = one.judgement
     assert judged is not None
-    ranked = next(
-        (
-            ranked
-            for depth in tree.closed
-            for ranked in depth.ranking
-            if ranked.eval_id == one.number and depth.depth == one.depth
-        ),
-        None,
-    )
     gate, counts = judged.gate, judged.counts
     return {
         "eval_id": one.id,
@@ -194,7 +190,7 @@ def _list_evaluation(tree: Tree, one: Evaluation) -> dict[str, Any]:
         "summary_json_path": f"eval/{one.id}/eval_result.json",
         "results_csv": f"eval/{one.id}/output/{RESULTS}",
         "candidate_commit": judged.commit or None,
-        "candidate_ref_name": f"tree/{tree.run}/{one.id}",
+        "candidate_ref_name": f"tree/{run}/{one.id}",
         "diff_sha256": judged.diff_sha256 or None,
         "changed_files": judged.files,
         "candidate_results_csv": _list_file(judged.artifact),
@@ -227,19 +223,9 @@ def list_comparison(one: Comparison | None) -> dict[str, Any] | None:
     """A comparison as plain data."""
     if one is None:
         return None
-    return {
-        "recommendation_summary": {
-            "should_explore": one.recommendation.should_explore,
-            "grade": one.recommendation.grade,
-            "score": one.recommendation.score,
-            "reasons": list(one.recommendation.reasons),
-        },
-        "primary_delta": one.primary_delta,
-        "baseline_rows_used": one.baseline_rows_used,
-        "candidate_rows_used": one.candidate_rows_used,
-        "risk_flags": list(one.risk_flags),
-        "deltas": [asdict(delta) for delta in one.deltas],
-    }
+    plain = asdict(one)
+    plain["recommendation_summary"] = plain.pop("recommendation")
+    return plain
 
 
 def write_manifest(search: Mapping[str, Any], run: Mapping[str, Any]) -> str:
@@ -256,8 +242,7 @@ def render_summary(search: Mapping[str, Any]) -> str:
 
 def _render_head(search: Mapping[str, Any]) -> Iterator[str]:
     config, state = search["config"], search["state"]
-    limit = config["sweep_config_limit"]
-    gate = config["gate"]
+    limit, gate = config["sweep_config_limit"], config["gate"]
     complete = f"all of the first {limit} rows ok"
     if limit is None:
         rate = format_metric(gate["min_ok_rate"])
@@ -268,8 +253,7 @@ def _render_head(search: Mapping[str, Any]) -> Iterator[str]:
     ]
     stopped = state["stop_detail"] or "it goes on"
     ended = len(search["evaluations"])
-    yield f"# Search {_cell(config['tree_run_id'])}"
-    yield ""
+    yield from (f"# Search {_cell(config['tree_run_id'])}", "")
     yield f"Ended: {_cell(stopped)}. {ended} evaluations, {len(search['nodes'])} nodes."
     yield ""
     yield f"- ideas a node: {config['ideas_per_node']}"
@@ -283,21 +267,14 @@ def _render_head(search: Mapping[str, Any]) -> Iterator[str]:
 
 
 def find_best(search: Mapping[str, Any]) -> str:
-    """The id of the best node: the highest rank score, then the larger gain of the
-    primary metric, then the first."""
+    """The id of the best node."""
 
     def key(name: str) -> tuple[float, float, int]:
         found = search["evaluations"].get(search["nodes"][name]["eval_id"] or "")
         if found is None:  # the root
-            return 0.0, 0.0, 0
+            return rank_node(name, 0.0, 0.0)
         score, root = found["decision"]["rank_score"], found["root_relative"]
-        delta = root["primary_delta"] if root else None
-        lowest = float("-inf")
-        return (
-            lowest if score is None else score,
-            lowest if delta is None else delta,
-            -int(name[1:]),
-        )
+        return rank_node(name, score, root["primary_delta"] if root else None)
 
     best: str = max(search["nodes"], key=key)
     return best
@@ -371,48 +348,45 @@ def _render_depths(search: Mapping[str, Any]) -> Iterator[str]:
             for one in search["evaluations"].values()
             if one["depth"] == depth and one["idea"] is not None
         ]
-        here.sort(key=lambda one: (one["decision"]["rank"] or 10**9, _number(one)))
+        here.sort(key=lambda o: (o["decision"]["rank"] or 10**9, int(o["eval_id"][1:])))
         yield from ("", f"## Depth {depth}", "")
-        yield (
-            "| rank | evaluation | node | parent | commit | idea | root score "
-            "| root delta | root grade | explore | parent gate | ok rows | used "
-            "| baseline | result | experiment | reason |"
-        )
-        yield "|" + " --- |" * 17
-        for one in here:
-            baseline = search["nodes"][one["parent_node_id"]]["baseline_results_csv"]
-            yield _render_row(_list_cells(one, nodes.get(one["eval_id"]), baseline))
-
-
-def _number(one: Mapping[str, Any]) -> int:
-    return int(one["eval_id"][1:])
+        for number, one in enumerate(here):
+            parent = search["nodes"][one["parent_node_id"]]
+            row = _list_cells(one, nodes.get(one["eval_id"]), parent)
+            if not number:
+                yield _render_row(row)
+                yield "|" + " --- |" * len(row)
+            yield _render_row(row.values())
 
 
 def _list_cells(
-    one: Mapping[str, Any],
-    node: Mapping[str, Any] | None,
-    baseline: Mapping[str, Any] | None,
-) -> Iterator[str]:
-    """`node`: what it became; `baseline`: the file of its parent's results."""
+    one: Mapping[str, Any], node: Mapping[str, Any] | None, parent: Mapping[str, Any]
+) -> dict[str, str]:
+    """A row by its columns; `node`: what it became."""
     decision, root = one["decision"], one["root_relative"]
     made = root["recommendation_summary"] if root else None
-    yield str(decision["rank"] or "-")
-    yield one["eval_id"]
-    yield node["ref_name"] if node else ""
-    yield one["parent_node_id"]
-    yield (one["candidate_commit"] or "")[:12]
-    yield one["idea"]
-    score, primary, rows = _list_numbers(one)
-    yield from (score, primary)
-    yield made["grade"] if made else ""
-    yield str(made["should_explore"]).lower() if made else ""
-    yield decision["gate_reason"] or one["error_code"] or ""
-    yield rows
-    yield str(root["candidate_rows_used"]) if root else ""
-    for file in (baseline, one["candidate_results_csv"]):
-        yield file["path"] if file else ""
-    yield one["experiment_dir"]
-    yield decision["promotion_reason"] or one["error"] or ""
+    files = (parent["baseline_results_csv"], one["candidate_results_csv"])
+    baseline, result = (file["path"] if file else "" for file in files)
+    score, delta, rows = _list_numbers(one)
+    return {
+        "rank": str(decision["rank"] or "-"),
+        "evaluation": one["eval_id"],
+        "node": node["ref_name"] if node else "",
+        "parent": one["parent_node_id"],
+        "commit": (one["candidate_commit"] or "")[:12],
+        "idea": one["idea"],
+        "root score": score,
+        "root delta": delta,
+        "root grade": made["grade"] if made else "",
+        "explore": str(made["should_explore"]).lower() if made else "",
+        "parent gate": decision["gate_reason"] or one["error_code"] or "",
+        "ok rows": rows,
+        "used": str(root["candidate_rows_used"]) if root else "",
+        "baseline": baseline,
+        "result": result,
+        "experiment": one["experiment_dir"],
+        "reason": decision["promotion_reason"] or one["error"] or "",
+    }
 
 
 def _render_repeats(search: Mapping[str, Any]) -> Iterator[str]:
@@ -429,7 +403,7 @@ def _render_repeats(search: Mapping[str, Any]) -> Iterator[str]:
         yield f"- {_cell(one['idea'])} repeats {_cell(one['same_as'])}"
 
 
-def _render_row(cells: Iterator[str] | Sequence[str]) -> str:
+def _render_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(_cell, cells))} |"
 
 

@@ -29,7 +29,6 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.text.spelling import format_metric, plural
-from autoexp_tui.tree.decide import describe_candidates
 from autoexp_tui.tree.jobs import (
     find_candidate_dir,
     find_evaluation_dir,
@@ -37,8 +36,16 @@ from autoexp_tui.tree.jobs import (
     find_node_dir,
 )
 from autoexp_tui.tree.noise import measure_error
-from autoexp_tui.tree.ranking import Ranked, rank_candidates
-from autoexp_tui.tree.state import BASELINE, ROOT, Evaluation, Idea, Judgement, Tree
+from autoexp_tui.tree.ranking import rank_evaluations
+from autoexp_tui.tree.state import (
+    BASELINE,
+    ROOT,
+    Evaluation,
+    Idea,
+    Judgement,
+    Ranked,
+    Tree,
+)
 
 if TYPE_CHECKING:
     from autoexp_tui.model.states import Why
@@ -126,7 +133,7 @@ def build_outline(tree: Tree) -> Outline:
         below[idea.node].append(key)
     keys, stems = zip(*_walk(below, nodes), strict=True)
     ended = [one for one in tree.list_here() if one.judgement is not None]
-    frontier = rank_candidates([*describe_candidates(ended)], tree.options)
+    frontier = rank_evaluations(ended, tree.options)
     past = (ranked for depth in tree.closed for ranked in depth.ranking)
     best, steps = _measure_steps(tree)
     return Outline(
@@ -221,7 +228,7 @@ def find_reason(tree: Tree, outline: Outline, one: Evaluation) -> Why | None:
     if judged is None:
         return one.ending
     if ranked is None:
-        return judged.gate.why if judged.gate else judged.why
+        return judged.reason
     is_open = one.id in tree.here and one.mark is None
     if is_open and judged.gate and ranked.why.code in ("promoted", "beyond_beam"):
         return judged.gate.why
