@@ -19,6 +19,7 @@ from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, PendingEffect
 from autoexp_tui.model.states import Cause, JobState, Result, Why, why
 from autoexp_tui.text.spelling import clock_time
+from autoexp_tui.tree.events import DepthClosed
 from tests.model.builders import job
 from tests.support.campaigns import T0, all_done, all_running, campaign
 from tests.support.scripted_handle import ScriptedHandle, with_job
@@ -103,6 +104,8 @@ OFTEN = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
 NOTE = events.MessageLogged(text="saved", job=NAME)
 ERROR = events.MessageLogged(text="disk is bad", level="error", job=NAME)
 
+CLOSED = DepthClosed(depth=0, ranking=(), nodes=())
+
 NOT_LOOKED = of_b(why("not_looked"))
 BASE = campaign(31)
 LOCAL = replace(BASE, engine=replace(BASE.engine, directory="/state/k7f2"))
@@ -136,6 +139,7 @@ NEWS = {
     "no more, once": (RUNNING, [after(SPENT), after(SPENT, SPENT)], [ALL_MADE_SAID]),
     "an action that fires no more": (RUNNING, [after(OFTEN)], [OFTEN_SAID]),
     "an error, and no mere note": (RUNNING, [after(NOTE, ERROR)], ["error"]),
+    "a step of a policy": (RUNNING, [after(CLOSED)], ["depth closed 0: none"]),
     "nothing of before": (after(AGAIN), [after(AGAIN)], []),
     "stopped, and goes on": (WATCHED, [STOPPED, STOPPED, WATCHED], GOES_ON),
 }

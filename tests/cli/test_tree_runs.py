@@ -23,7 +23,13 @@ from tests.model.builders import plan
 from tests.storage.whole_session import WholeSession
 from tests.worktrees.conftest import call_git, write_files
 
-OPTIONS: dict[str, Any] = {"repository": "dry_run", "beam_width": 2}
+OPTIONS: dict[str, Any] = {
+    "repository": "dry_run",
+    "beam_width": 2,
+    "ideas": {"command": ["ideas"]},
+    "implement": {"agent": ["a"]},
+    "evaluate": {"command": ["measure"]},
+}
 
 
 def make_tree(**options: Any) -> Plan:
@@ -95,6 +101,20 @@ def test_a_new_search_gets_a_name_without_refs_and_takes_nobody_elses(
     write_files(tmp_path, {"b": "b"})
     with pytest.raises(ValidationFailed, match="neither tracks nor ignores: b"):
         prepare_search(made, state_dir)
+
+
+def test_a_search_of_which_a_part_is_not_given_is_refused(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"ideas": {}, "implement": {}, "evaluate": {}}
+    with pytest.raises(ValidationFailed) as refused:
+        prepare_search(make_tree(**parts), tmp_path)
+    assert [one.where for one in refused.value.problems] == [
+        f"tree.{name}" for name in parts
+    ]
+    call_git(tmp_path, "init", "-q")
+    call_git(tmp_path, "commit", "-qm", "a", "--allow-empty")
+    here = make_tree(repository=str(tmp_path), ideas={"dir": "none"})
+    with pytest.raises(UsageError, match=r"tree\.ideas\.dir: none: there is no"):
+        prepare_search(here, tmp_path.with_name("state"))
 
 
 def test_a_run_is_read_from_the_beginning_of_its_journal(

@@ -304,7 +304,7 @@ def test_a_person_s_idea_lies_among_those_of_its_node(tmp_path: Path) -> None:
     made = [trees.write_idea("n2", "# Less\n\nof it\n") for _ in range(2)]
     assert made[0] == made[1]
     node = Node(id="n2", depth=1, commit="")
-    assert trees.read_ideas(node, 9).ideas == ()  # nobody proposed it
+    assert trees.read_ideas(node).ideas == ()  # nobody proposed it
     assert (tmp_path / "node_ideas" / made[0].id).read_text() == "# Less\n\nof it\n"
     with pytest.raises(UsageError):
         trees.write_idea("n2", " \n")

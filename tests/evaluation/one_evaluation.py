@@ -142,12 +142,12 @@ class OneEvaluation:
         )
         return self.trees.collect(request)
 
-    def propose(self, opened: Opened, most: int = 7) -> tuple[int, Proposed]:
+    def propose(self, opened: Opened) -> tuple[int, Proposed]:
         """Run the step that proposes ideas; its exit status, and what is there."""
         self.pack(opened)
         status = ideas.main([str(self.directory / "calls" / "n0_ideas" / "ideas.json")])
         node = Node(id="n0", depth=0, commit="")
-        return status, self.trees.read_ideas(node, most)
+        return status, self.trees.read_ideas(node)
 
 
 def write_solver(text: str, *before: str) -> str:

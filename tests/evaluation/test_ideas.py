@@ -21,8 +21,8 @@ for number in (3, 1, 2):
 """
 
 
-def list_titles(one: OneEvaluation, most: int = 7) -> list[str]:
-    status, proposed = one.propose(one.open(), most)
+def list_titles(one: OneEvaluation) -> list[str]:
+    status, proposed = one.propose(one.open())
     assert status == 0
     return [idea.title for idea in proposed.ideas]
 
@@ -35,7 +35,7 @@ def test_a_command_writes_to_its_nodes_directory_and_is_told_the_earlier_ones(
     given = {"ideas": {"command": command, "context_dirs": dirs}}
     one = OneEvaluation(tmp_path, options=given)
     one.begin()
-    assert list_titles(one, most=2) == ["Idea 1", "Idea 2"]
+    assert list_titles(one) == ["Idea 1", "Idea 2", "Idea 3"]
     target = one.directory / "node_ideas" / "n0"
     words = json.loads((target / "words").read_text())
     context = [str(target), str(one.top / "earlier"), "/elsewhere"]

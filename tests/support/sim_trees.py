@@ -195,9 +195,9 @@ class SimTrees(FakeTrees):
         self.packs[name] = request
         return super().write_pack(request)
 
-    def read_ideas(self, node: Node, most: int) -> Proposed:
+    def read_ideas(self, node: Node) -> Proposed:
         told = self.told.get(node.id) or Told()
-        found = super().read_ideas(node, most)
+        found = super().read_ideas(node)
         return replace(found, code=told.code, problem="told", resume_at=told.resume_at)
 
     def _keep(self, path: str, value: float) -> Artifact:

@@ -69,11 +69,11 @@ class FakeTrees:
         self.calls.append(f"pack {name}")
         return Packed(f"sha of {name}", (("node_ideas/n0/0.md", "sha"),))
 
-    def read_ideas(self, node: Node, most: int) -> Proposed:
+    def read_ideas(self, node: Node) -> Proposed:
         if faults := self.faults.get(node.id):
             code, resume_at = faults.pop(0)
             return Proposed(code=code, problem="told", resume_at=resume_at)
-        titles = self.propose(node.ideas_places[-1])[:most]
+        titles = self.propose(node.ideas_places[-1])
         again = f"r{node.round}/" if node.round > 1 else ""
         return Proposed(
             ideas=tuple(

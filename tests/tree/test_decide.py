@@ -151,8 +151,9 @@ def test_a_step_that_fails_is_a_result_and_pauses_nothing() -> None:
     assert state.jobs["e1_sweep"].state == "SKIPPED"
 
 
-def test_a_lost_node_costs_an_attempt_and_not_the_evaluation() -> None:
-    lost = RunScript(seconds=1.0, cause=Cause.NODE_FAIL)
+@pytest.mark.parametrize("cause", [Cause.NODE_FAIL, Cause.SIGNAL])
+def test_a_lost_step_costs_an_attempt_and_not_the_evaluation(cause: Cause) -> None:
+    lost = RunScript(seconds=1.0, cause=cause)
     again = [[lost], [RunScript(seconds=1.0)]]
     for tries, judged in ((again, "scored"), ([[lost], [lost]], "failed")):
         bench = search(FakeTrees(propose), {"e1_sweep": tries}, max_depth=1)
@@ -392,6 +393,26 @@ def test_an_idea_that_was_tried_is_skipped_and_said_so() -> None:
     skipped = [(one.idea.id, one.same_as) for one in find(bench).skipped]
     assert skipped[0] == ("n0/1.md", "n0/0.md")
     assert ("n1/0.md", "n0/0.md") in skipped
+
+
+@pytest.mark.parametrize(("number", "faults", "stopped", "code"), [
+    (5, {}, "max_depth_reached", 0),
+    (2, {}, "ideas_used_up", 0),
+    (0, {"n0": [("no_ideas", None)]}, "no_ideas", 1),
+])  # fmt: skip
+def test_each_node_gets_the_next_ideas_of_a_directory_and_their_end_is_told(
+    number: int, faults: Any, stopped: str, code: int
+) -> None:
+    ideas = [f"0.{at} more" for at in range(number)]
+    trees = FakeTrees(lambda _: ideas, faults=faults)
+    bench = search(trees, ideas_per_node=2, beam_width=1)
+    decide_all(bench)
+    tree = find(bench)
+    tried = [one.idea.title for one in tree.evaluations.values() if one.idea]
+    assert tried == ideas[:4]
+    assert [one.idea.title for one in tree.skipped] == ideas[:2]
+    end = TreePolicy().find_exit(tree)
+    assert (find_code(tree.stopped), end and end.code) == (stopped, code)
 
 
 def test_a_repository_that_is_not_as_it_has_to_be_ends_the_search() -> None:

@@ -304,6 +304,8 @@ class Report:
                 case events.MessageLogged(level="warning" | "error") as logged:
                     name = f"{logged.job}  " if logged.job else ""
                     self._line(logged.level, f"{name}{logged.text}")
+                case event if event.is_progress:
+                    self._line(*event.format_headline(record.t))
 
     def _show_way(self, about: object, snapshot: Snapshot, name: str = "") -> None:
         """How to answer, once."""

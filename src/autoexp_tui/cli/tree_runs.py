@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.evaluation.disk_trees import OWN
 from autoexp_tui.events.session import PlanAdded
-from autoexp_tui.model.errors import AutoexpError, UsageError
+from autoexp_tui.model.errors import AutoexpError, Problem, UsageError, ValidationFailed
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.storage.journal import StoredPlans, read_session
@@ -157,10 +157,16 @@ def prepare_search(plan: Plan, state_dir: Path) -> Plan:
     the config's gets a number. Raises ValidationFailed, UsageError, EnvironmentFailed.
     """
     options = read_options(plan.tree)
+    _require_parts(options)
     repository = _open_repository(plan, options)
     if repository is None:
         return plan
     check_repository(repository, state_dir)
+    if options.ideas.dir and not Path(repository.top, options.ideas.dir).is_dir():
+        hint = "It is looked for from the top of the repository."
+        raise UsageError(
+            "there is no such directory", f"tree.ideas.dir: {options.ideas.dir}", hint
+        )
     if any(one.lstrip("+").startswith("tree.run=") for one in plan.overrides):
         require_unused_run(repository)
         return plan
@@ -173,3 +179,20 @@ def prepare_search(plan: Plan, state_dir: Path) -> Plan:
         if one not in taken and not list_refs(replace(repository, run=one))
     )
     return replace(plan, tree={**plan.tree, "run": next(free)})
+
+
+def _require_parts(options: TreeOptions) -> None:
+    """Refuse a search of which a part has nobody who does it."""
+    ideas, measured = options.ideas, options.evaluate
+    parts = (
+        ("ideas", ideas.agent or ideas.command or ideas.dir, "agent, command or dir"),
+        ("implement", options.implement.agent, "agent"),
+        ("evaluate", measured.command or measured.config_ref, "command or config_ref"),
+    )
+    problems = [
+        Problem("says nobody who does it", f"tree.{name}", hint=f"give it {words}")
+        for name, given, words in parts
+        if not given
+    ]
+    if problems:
+        raise ValidationFailed("the search cannot begin", problems=tuple(problems))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.engine.ports import FurtherPlan
-from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import STATES, format_cause_of_end
@@ -88,12 +88,17 @@ def plan_sweep(
         output_dir=_OUTPUT,
         now=base.created_at,
     )
-    plan = planner.plan(asked)
+    where = f"tree.evaluate.config_ref: {measurement.config_ref}"
+    try:
+        plan = planner.plan(asked)
+    except AutoexpError as error:
+        error.where = where + (f": {error.where}" if error.where else "")
+        raise
     if named := next((job.name for job in plan.jobs if job.runtime_overrides), ""):
         raise UsageError(
             f"{named.removeprefix(_PREFIX)} reads values of running jobs "
             "({runtime...}), which a plan that measures candidates cannot",
-            where=f"tree.evaluate.config_ref: {measurement.config_ref}",
+            where=where,
             hint="Give it a value, or let the job read a file of the job before it.",
         )
     stages = list(dict.fromkeys(job.stage for job in plan.jobs))

@@ -263,7 +263,7 @@ class DiskTrees:
         told = describe_outcome(one)
         return PriorIdea(idea.id, idea.title, text, where, idea.sha256, idea.node, told)
 
-    def read_ideas(self, node: Node, most: int) -> Proposed:
+    def read_ideas(self, node: Node) -> Proposed:
         """See `tree.ports`."""
         problems, home = list[str](), self.directory / "node_ideas"
         found = (
@@ -274,7 +274,7 @@ class DiskTrees:
         ideas, call = tuple(found), self.directory / "calls" / node.ideas_job
         told = find_record(Implemented, call / IMPLEMENTED) or Implemented()
         return Proposed(
-            ideas=ideas[:most],
+            ideas=ideas,
             code=told.code,
             problem="; ".join(filter(None, [told.problem, *problems])),
             resume_at=told.resume_at,

@@ -41,7 +41,10 @@ def propose(request: Request) -> Implemented | None:
         path.unlink()
     if source.dir:
         place = Path(request.top, source.dir)
-        return _copy_files(sorted(place.glob(f"*{SUFFIX}")), target)
+        if not (found := sorted(place.glob(f"*{SUFFIX}"))):
+            problem = f"no *{SUFFIX} is in {clean_line(source.dir)} (tree.ideas.dir)"
+            raise StepFailed("no_ideas", problem)
+        return _copy_files(found, target)
     fence = make_fence(request, request.node)
     worktree = restore_worktree(
         request.repository, Place("wt", request.node[1:]), request.commit

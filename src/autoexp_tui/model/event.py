@@ -66,6 +66,8 @@ class Event(Marked):
     topic: ClassVar[Topic] = "engine"
     matters: ClassVar[bool] = False
     """A person wants to see it: something was ordered, ended, asked or warned of."""
+    is_progress: ClassVar[bool] = False
+    """Commands without a screen tell it, a line each."""
     changes_jobs: ClassVar[bool] = False
     """What conditions may ask about its jobs is another than before."""
     rejudges: ClassVar[bool] = False

@@ -462,6 +462,10 @@ idea_too_long: too long
 # a search
 empty_frontier: nothing was promoted
     nothing was promoted: there is no node to expand
+ideas_used_up: no new idea
+    depth {depth} has no idea that was not tried before
+no_ideas: no ideas
+    there are no ideas: {problem}
 agent_login: login refused
     an agent's login is refused, and every call would meet it: {problem}
 agents_wait: agents wait until {at:clock}

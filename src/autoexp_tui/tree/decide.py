@@ -13,6 +13,7 @@ from autoexp_tui.events.jobs import JobRevived
 from autoexp_tui.model.policy import End, Policy
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.model.wording import format_cause_of_end, sentence, short
+from autoexp_tui.text.spelling import join_some
 from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.ideas import dedupe_ideas
 from autoexp_tui.tree.jobs import IMPLEMENT, list_job_names
@@ -96,7 +97,7 @@ class TreePolicy(Policy):
 
 _GUARD: Final = 6
 _EXITS: Final = {
-    **dict.fromkeys(("tree_broken", "no_baseline", "agent_login"), 1),
+    **dict.fromkeys(("tree_broken", "no_baseline", "no_ideas", "agent_login"), 1),
     "search_refused": _GUARD,
 }
 """Exit codes of a search that ended, where they are not 0."""
@@ -204,7 +205,7 @@ class _Search:
 
     def _try_again(self, evaluation: Evaluation, job: JobRecord) -> bool:
         """Whether it ended by what is not its own, and is run again."""
-        is_own = job.cause not in INFRASTRUCTURE or evaluation.ending
+        is_own = not self._is_lost(job) or evaluation.ending
         if is_own or evaluation.retries >= self.options.eval_retries:
             return False
         if job.spec.stage == IMPLEMENT and self._is_calling_enough():
@@ -212,6 +213,12 @@ class _Search:
         self.context.draft.emit(events.EvaluationRetried(evaluation=evaluation.id))
         self._revive(self._list_jobs(evaluation), evaluation.asker)
         return True
+
+    def _is_lost(self, job: JobRecord) -> bool:
+        """Whether its end is not its own. A signal ends no step by itself: what it runs
+        and how that ended, it tells."""
+        is_step = not self.tree.sweep or job.spec.place == "beside"
+        return job.cause in INFRASTRUCTURE or (is_step and job.cause is Cause.SIGNAL)
 
     def _revive(self, jobs: Iterable[JobRecord], by: str) -> None:
         reason = why("revived_by", by=by)
@@ -315,7 +322,7 @@ class _Search:
         if tree.is_listed:
             return
         if not tree.frontier:
-            self._stop("empty_frontier")
+            self._stop_without_nodes()
             return
         if tree.depth >= self.options.max_depth:
             self._stop("max_depth_reached", depths=self.options.max_depth)
@@ -329,6 +336,18 @@ class _Search:
             listed = events.DepthListed(depth=tree.depth, ideas=kept, skipped=skipped)
             self.context.draft.emit(listed)
 
+    def _stop_without_nodes(self) -> None:
+        """A depth without an idea that is new is another end than one that brought
+        nothing good; and a failure, where nobody could propose any."""
+        last = self.tree.closed[-1]
+        problems = [self.tree.nodes[name].ideas_problem for name in last.expanded]
+        if last.ranking:
+            self._stop("empty_frontier")
+        elif told := join_some([*dict.fromkeys(filter(None, problems))], 3):
+            self._stop("no_ideas", problem=told)
+        else:
+            self._stop("ideas_used_up", depth=last.depth)
+
     def _seek_ideas(self, node: Node) -> None:
         job, is_free = self._find_ideas_job(node), not self._is_calling_enough()
         if job is None:
@@ -340,8 +359,7 @@ class _Search:
             elif is_free and not self._is_joining(node.asker):
                 self.order(effects.WritePack(node=node.id))
         elif job.ended and node.id not in self.tree.blocked:
-            is_own = job.cause not in INFRASTRUCTURE
-            if is_own or len(job.attempts) > self.options.eval_retries:
+            if not self._is_lost(job) or len(job.attempts) > self.options.eval_retries:
                 problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
                 self.order(effects.ReadIdeas(node=node.id, problem=problem))
             elif is_free:

@@ -19,6 +19,7 @@ from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
+from autoexp_tui.tree.ideas import cut_ideas
 from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job, list_job_names
 from autoexp_tui.tree.noise import measure_error
 from autoexp_tui.tree.ports import (
@@ -232,18 +233,22 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
         return self.node
 
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
-        node = tree_of(state).nodes[self.node]
-        return partial(trees.read_ideas, node, options_of(state).ideas_per_node)
+        return partial(trees.read_ideas, tree_of(state).nodes[self.node])
 
     def take(self, context: DecisionContext, value: object) -> None:
         assert isinstance(value, Proposed)
-        node = tree_of(context.state).nodes[self.node]
+        tree = tree_of(context.state)
+        node = tree.nodes[self.node]
         job = context.state.jobs.get(node.ideas_job)
         used = len(job.attempts) - 1 if job else 0
         if self.problem and _take_fault(context, self.node, value, used):
             return
         problem = value.problem or self.problem
-        found = events.IdeasFound(node=self.node, ideas=value.ideas, problem=problem)
+        tried = {
+            idea.sha256 for at in tree.list_scope(node) for idea in at.list_ideas()
+        }
+        ideas = cut_ideas(value.ideas, tried, tree.options.ideas_per_node)
+        found = events.IdeasFound(node=self.node, ideas=ideas, problem=problem)
         context.draft.emit(found)
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:

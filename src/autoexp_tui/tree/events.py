@@ -225,6 +225,7 @@ class EvaluationStopped(
 class EvaluationJudged(_OfTree):
     """An evaluation is over, with all that its decision rests on."""
 
+    is_progress: ClassVar[bool] = True
     evaluation: str
     judgement: Judgement
 
@@ -246,6 +247,7 @@ class EvaluationJudged(_OfTree):
 class DepthClosed(_OfTree):
     """All evaluations of a depth have ended: their ranking, and who goes on."""
 
+    is_progress: ClassVar[bool] = True
     depth: int
     ranking: tuple[Ranked, ...]
     nodes: tuple[str, ...]

@@ -105,6 +105,20 @@ def dedupe_ideas(
     return kept, repeats
 
 
+def cut_ideas(ideas: Iterable[T], tried: Collection[str], most: int) -> tuple[T, ...]:
+    """The first `most` that are new, and the repeats before the last of them, which are
+    told: of a directory each node gets the next ones. `tried`: hashes of the texts."""
+    known, kept = {*tried}, list[T]()
+    for one in ideas:
+        if one.sha256 not in known:
+            if not most:
+                break
+            most -= 1
+            known.add(one.sha256)
+        kept.append(one)
+    return tuple(kept)
+
+
 def _find_title(text: str) -> str:
     """The first heading, else the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -45,7 +45,7 @@ class IdeaSource:
     command: tuple[str, ...] = ()
     """A command that writes them."""
     dir: str = ""
-    """A directory that holds them."""
+    """A directory that holds them; each node gets the next ones, by name."""
     context_dirs: tuple[str, ...] = ()
     """Further directories of earlier ideas that the context may show."""
     notes: tuple[str, ...] = ()

@@ -116,7 +116,7 @@ class Trees(Protocol):
     def write_pack(self, request: PackRequest) -> Packed:
         """Write what a call reads."""
 
-    def read_ideas(self, node: Node, most: int) -> Proposed:
+    def read_ideas(self, node: Node) -> Proposed:
         """The ideas of a node's round that lie there, by the names of their files."""
 
     def write_idea(self, node: str, text: str) -> Idea:

@@ -370,6 +370,15 @@ class Tree:
             self._made = node, len(self.closed), found
         return self._made[2]
 
+    def list_scope(self, node: Node) -> list[Node]:
+        """The nodes of closed depths whose ideas one of this node may repeat, and it
+        itself."""
+        if self.options.dedupe == "node":
+            return [node]
+        if self.options.dedupe == "global":
+            return [n for n in self.nodes.values() if n.depth < self.depth or n is node]
+        return [*self.list_ancestors(node.id)]
+
     def list_context(self, node: str) -> list[Node]:
         """The nodes whose ideas the context for a node's shows, from the root on."""
         strategy = self.options.ideas_context_strategy

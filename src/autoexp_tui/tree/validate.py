@@ -137,7 +137,9 @@ def _list_promoted(search: Mapping[str, Any], depth: int) -> Iterator[str]:
     yield from (by_eval[name] for _, name in ranks if name in by_eval)
 
 
-_WHOLE: Final = frozenset({None, "empty_frontier", "max_depth_reached"})
+_WHOLE: Final = frozenset(
+    {None, "empty_frontier", "ideas_used_up", "no_ideas", "max_depth_reached"}
+)
 """Reasons for the end behind which no depth was cut short."""
 
 
