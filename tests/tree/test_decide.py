@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.policy import has_work_left
 from autoexp_tui.model.states import ACTIVE, Cause, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.tree.commands import (
@@ -422,6 +423,7 @@ def test_a_repository_that_is_not_as_it_has_to_be_ends_the_search() -> None:
     assert reason is not None
     assert reason.code == "tree_broken"
     assert "there are changes" in sentence(reason, 0.0)
+    assert not has_work_left(bench.engine.state)  # another start begins anew
 
 
 @pytest.mark.parametrize("choice", ["promote", "reject"])

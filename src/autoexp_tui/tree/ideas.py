@@ -105,10 +105,12 @@ def dedupe_ideas(
     return kept, repeats
 
 
-def cut_ideas(ideas: Iterable[T], tried: Collection[str], most: int) -> tuple[T, ...]:
+def cut_ideas(
+    ideas: Iterable[Idea], tried: Collection[str], most: int
+) -> tuple[Idea, ...]:
     """The first `most` that are new, and the repeats before the last of them, which are
     told: of a directory each node gets the next ones. `tried`: hashes of the texts."""
-    known, kept = {*tried}, list[T]()
+    known, kept = {*tried}, list[Idea]()
     for one in ideas:
         if one.sha256 not in known:
             if not most:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.atomic import explaining, make_directory
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.repository import GitFailed
@@ -40,7 +41,13 @@ def add_worktree(
         for path in tree.link_paths:
             _link(tree.top / path, worktree / path)
     git = git or Git(tree)
-    git.run("read-tree", "--reset", "-u", commit, place=place)
+    try:
+        git.run("read-tree", "--reset", "-u", commit, place=place)
+    except GitFailed as error:  # which does not say that the disk is full
+        if os.statvfs(worktree).f_bavail:
+            raise
+        hint = "Make room, or set tree.worktree_root."
+        raise EnvironmentFailed("no space is left", str(worktree), hint) from error
     return worktree
 
 
