@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.engine.ports import FurtherPlan
-from autoexp_tui.model.errors import AutoexpError, UsageError
+from autoexp_tui.model.errors import AutoexpError, UsageError, ValidationFailed
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import STATES, format_cause_of_end
@@ -92,6 +92,9 @@ def plan_sweep(
     try:
         plan = planner.plan(asked)
     except AutoexpError as error:
+        if isinstance(error, ValidationFailed):
+            own = (replace(p, job=p.job.removeprefix(_PREFIX)) for p in error.problems)
+            error.problems = tuple(own)
         error.where = where + (f": {error.where}" if error.where else "")
         raise
     if named := next((job.name for job in plan.jobs if job.runtime_overrides), ""):
