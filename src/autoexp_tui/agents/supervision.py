@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Final
 
 from autoexp_tui.executors.wrapper import (
@@ -30,6 +29,7 @@ from autoexp_tui.executors.wrapper import (
 )
 from autoexp_tui.model.agents import Limits, Outcome
 from autoexp_tui.storage.atomic import explaining
+from autoexp_tui.storage.repository import open_fed
 
 ALLOWED: Final = frozenset(
     {
@@ -205,9 +205,8 @@ class _Run:
 
     def run(self) -> End:
         program, others = self.program, frozenset(list_descendants(os.getpid()))
-        with self._catch_signals(), _inheriting(), TemporaryFile() as stdin:
-            stdin.write(program.stdin)
-            stdin.seek(0)
+        fed = open_fed(program.stdin)
+        with self._catch_signals(), _inheriting(), fed as stdin:
             try:
                 process = subprocess.Popen(
                     program.argv,

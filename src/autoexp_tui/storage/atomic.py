@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.masking import Share
 from autoexp_tui.storage.trust import Untrusted
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.masking import Share
 
 sync_data = getattr(os, "fdatasync", os.fsync)
 """Bytes and size of a file to the disk; macOS has only the slower fsync."""
@@ -71,7 +73,7 @@ class Modes:
 
 
 PRIVATE: Final = Modes()
-MODES: Final = MappingProxyType[Share, Modes](
+MODES: Final[Mapping[Share, Modes]] = MappingProxyType(
     {
         "private": PRIVATE,
         "group": Modes(0o2750, 0o640),

@@ -17,7 +17,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from autoexp_tui.model.errors import JournalDamaged, Problem, ValidationFailed
-from autoexp_tui.model.masking import mask_value
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -233,6 +232,8 @@ def hash_plan(data: bytes) -> str:
 
 def mask_plan(plan: Plan, data: bytes) -> bytes:
     """A plan, encoded as `data`, with its secrets masked; `data` itself without any."""
+    from autoexp_tui.model.masking import mask_value  # few plans are shown to others
+
     tree = json.loads(data)
     masked = mask_value("", tree, plan.mask)
     return data if masked == tree else json.dumps(masked).encode()

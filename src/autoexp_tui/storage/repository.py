@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -113,9 +112,7 @@ class Repository:
         command = [*self._base, *options, *settings, *words]
         pipe, env = subprocess.PIPE, {**os.environ, **_ENVIRONMENT, **environment}
         try:
-            with tempfile.TemporaryFile() as fed:
-                fed.write(data)
-                fed.seek(0)
+            with open_fed(data) as fed:
                 # Not through GitPython: each step of a search would load it (0.1 s).
                 running = subprocess.Popen(
                     command, stdin=fed, stdout=pipe, stderr=pipe, env=env
@@ -131,6 +128,18 @@ class Repository:
             problem = problem or f"it ended with {status}"
             raise GitFailed(problem, f"git {words[0]}", hint, passing)
         return said[:most], len(said) > most
+
+
+def open_fed(data: bytes) -> IO[bytes]:
+    """A file without a name for a program to read `data` from."""
+    if not data:
+        return open(os.devnull, "rb")
+    from tempfile import TemporaryFile  # of most steps nothing is fed
+
+    fed = TemporaryFile()  # noqa: SIM115
+    fed.write(data)
+    fed.seek(0)
+    return fed
 
 
 def _read_answer(

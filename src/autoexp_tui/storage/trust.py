@@ -21,9 +21,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.model.masking import Share
+if TYPE_CHECKING:  # its patterns take time to compile
+    from autoexp_tui.model.masking import Share
 
 MOST_BYTES: Final = 512 << 20
 """Of a file that is read at once: more than any plan has."""
@@ -48,7 +49,7 @@ def build_refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
     return error
 
 
-Who: TypeAlias = Literal["anybody", "own", "session"] | Share
+Who: TypeAlias = "Literal['anybody', 'own', 'session'] | Share"
 """Whose a file may be: *anybody*'s, links followed; the user's *own*; a *session*'s, of
 its directory's owner too (read, never run); a member's of the group."""
 
