@@ -88,14 +88,16 @@ def dedupe_ideas(
     the first one that it repeats. `tried`: of earlier depths; `ancestors`: of each
     node, the nodes above it."""
     kept, repeats = list[Idea](), list[tuple[Idea, Idea]]()
-    known: dict[str, list[Idea]] = {}
+    ordered = sorted(ideas, key=lambda one: (int(one.node[1:]), one.file))
+    known: dict[str, list[Idea]] = {one.sha256: [] for one in ordered}
     for one in tried:
-        known.setdefault(one.sha256, []).append(one)
-    for one in sorted(ideas, key=lambda one: (int(one.node[1:]), one.file)):
+        if one.sha256 in known:
+            known[one.sha256].append(one)
+    for one in ordered:
         nodes = {one.node}
         if scope == "node_plus_ancestors":
             nodes |= {*ancestors.get(one.node, ())}
-        equal = known.setdefault(one.sha256, [])
+        equal = known[one.sha256]
         earlier = (it for it in equal if scope == "global" or it.node in nodes)
         if (same := next(earlier, None)) is not None:
             repeats.append((one, same))
