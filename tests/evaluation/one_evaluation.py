@@ -15,8 +15,9 @@ from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import why
+from autoexp_tui.tree.events import TreeOpened
 from autoexp_tui.tree.options import TreeOptions, read_options
-from autoexp_tui.tree.ports import CollectRequest, Opened, Packed, PackRequest, Proposed
+from autoexp_tui.tree.ports import CollectRequest, Packed, PackRequest, Proposed
 from autoexp_tui.tree.state import Evaluation, Idea, Judgement, Node
 from tests.worktrees.conftest import call_git, write_files
 
@@ -90,7 +91,7 @@ class OneEvaluation:
             planner=ChildPlanner(),
         )
 
-    def begin(self) -> Opened:
+    def begin(self) -> TreeOpened:
         """A repository, and the search opened in it."""
         self.make_repository()
         return self.open()
@@ -101,11 +102,11 @@ class OneEvaluation:
         call_git(self.top, "add", "-A")
         call_git(self.top, "commit", "-q", "-m", "first")
 
-    def open(self) -> Opened:
-        return self.trees.open("r", self.made)
+    def open(self) -> TreeOpened:
+        return self.trees.open("r", self.made)[0]
 
     def pack(
-        self, opened: Opened, evaluation: Evaluation | None = None
+        self, opened: TreeOpened, evaluation: Evaluation | None = None
     ) -> tuple[Node, Packed]:
         node = Node(
             id="n0", depth=0, commit=opened.root_commit, baseline=opened.baseline
@@ -118,7 +119,7 @@ class OneEvaluation:
         )
         return node, self.trees.write_pack(request)
 
-    def prepare(self, opened: Opened) -> tuple[Node, Evaluation]:
+    def prepare(self, opened: TreeOpened) -> tuple[Node, Evaluation]:
         """An idea is opened, and its requests are written."""
         write_files(self.directory / "node_ideas" / "n0", {"1.md": "# An idea\n"})
         idea = Idea(node="n0", file="1.md", title="An idea", sha256="x")
@@ -126,7 +127,7 @@ class OneEvaluation:
         return self.pack(opened, evaluation)[0], evaluation
 
     def evaluate(
-        self, opened: Opened, meanwhile: Callable[[], object] = bool
+        self, opened: TreeOpened, meanwhile: Callable[[], object] = bool
     ) -> Judgement:
         """Run both steps, the second where the first went well, and judge."""
         node, evaluation = self.prepare(opened)
@@ -142,7 +143,7 @@ class OneEvaluation:
         )
         return self.trees.collect(request)
 
-    def propose(self, opened: Opened) -> tuple[int, Proposed]:
+    def propose(self, opened: TreeOpened) -> tuple[int, Proposed]:
         """Run the step that proposes ideas; its exit status, and what is there."""
         self.pack(opened)
         status = ideas.main([str(self.directory / "calls" / "n0_ideas" / "ideas.json")])

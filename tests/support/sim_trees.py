@@ -16,11 +16,11 @@ from typing import Any, Final
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.model.states import Cause, why
 from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.tree.events import TreeOpened
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ports import (
     CollectRequest,
     GitWork,
-    Opened,
     Packed,
     PackRequest,
     Proposed,
@@ -177,7 +177,7 @@ class SimTrees(FakeTrees):
         self.made[name] = (commit, change)
 
     # ------------------------------------------------------------- the search's port
-    def open(self, run: str, options: TreeOptions) -> Opened:
+    def open(self, run: str, options: TreeOptions) -> tuple[TreeOpened, Sequence[str]]:
         opened = super().open(run, options)
         update_ref(self.git.tree, self.git.tree.get_ref(Place("wt", "0")), new="root")
         add_worktree(self.git.tree, Place("wt", "0"), "root")

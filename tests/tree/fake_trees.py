@@ -9,12 +9,12 @@ from typing import Any
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import why
+from autoexp_tui.tree.events import TreeOpened
 from autoexp_tui.tree.gate import GateFacts, judge_gate
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ports import (
     CollectRequest,
     GitWork,
-    Opened,
     Packed,
     PackRequest,
     Proposed,
@@ -49,16 +49,17 @@ class FakeTrees:
     """By path of an artifact."""
     options: TreeOptions = field(default_factory=TreeOptions)
 
-    def open(self, run: str, options: TreeOptions) -> Opened:
+    def open(self, run: str, options: TreeOptions) -> tuple[TreeOpened, Sequence[str]]:
         self.calls.append("open")
         self.options = options
         if self.refuses:
             raise EnvironmentFailed(self.refuses, "repo")
         self.refs[f"tree/{run}/n0"] = "root"
         baseline = self._keep("artifacts/root.csv", 1.0) if self.has_baseline else None
-        return Opened(
+        opened = TreeOpened(
             root_commit="root", directory="/tree", python="python", baseline=baseline
         )
+        return opened, ()
 
     def _keep(self, path: str, value: float) -> Artifact:
         self.results[path] = value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,18 +18,19 @@ from autoexp_tui.evaluation.requests import (
     Implemented,
     Request,
     Swept,
+    find_failure,
     find_record,
     load_record,
     write_record,
 )
-from autoexp_tui.evaluation.steps import EVAL_TIMEOUT, StepFailed, require_refs
+from autoexp_tui.evaluation.steps import StepFailed, require_refs
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
     UsageError,
     format_os_reason,
 )
-from autoexp_tui.model.states import Why, why
+from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.removal import remove_below
@@ -40,6 +41,7 @@ from autoexp_tui.tree.context_pack import (
     build_context_pack,
     describe_outcome,
 )
+from autoexp_tui.tree.events import TreeOpened
 from autoexp_tui.tree.gate import GateFacts, judge_gate, list_doubts
 from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
 from autoexp_tui.tree.ideas import (
@@ -54,7 +56,6 @@ from autoexp_tui.tree.options import TreeOptions, read_options
 from autoexp_tui.tree.ports import (
     CollectRequest,
     GitWork,
-    Opened,
     Packed,
     PackRequest,
     Proposed,
@@ -99,7 +100,6 @@ class DiskTrees:
     """The search's own, below the session's."""
     state_dir: Path
     plan: Plan
-    """The search's."""
     planner: Planner
 
     @cached_property
@@ -112,13 +112,14 @@ class DiskTrees:
         options = self.options
         where = Path(self.plan.cwd, options.repository or ".")
         if options.repository in OWN:
-            where = self._make_demo(options)
+            from autoexp_tui.demo.packing.repository import find_repository
+
+            where = find_repository(self.directory / DEMO, options.commit_epoch or 0)
         root = Path(options.worktree_root or self.directory)
         run = options.run or self.plan.name
         return open_repository(where, run, root, options.link_paths)
 
-    def open(self, run: str, options: TreeOptions) -> Opened:
-        """See `tree.ports`."""
+    def open(self, run: str, options: TreeOptions) -> tuple[TreeOpened, Sequence[str]]:
         repository, baseline = self.repository, None
         readiness = check_repository(repository, self.state_dir)
         commit = Git(repository).resolve(options.root)
@@ -141,24 +142,14 @@ class DiskTrees:
                 root=root,
                 directory=self.directory,
             )
-        return Opened(
+        opened = TreeOpened(
             root_commit=commit,
             directory=str(self.directory),
             python=sys.executable,
             baseline=baseline,
             sweep=sweep,
-            notes=readiness.notes,
         )
-
-    def _make_demo(self, options: TreeOptions) -> Path:
-        """The example's repository, made once."""
-        from autoexp_tui.demo.packing.repository import make_repository
-
-        where = self.directory / DEMO
-        if not (where / ".git" / "refs" / "heads" / "main").exists():
-            shutil.rmtree(where, ignore_errors=True)
-            make_repository(where, options.commit_epoch or 0)
-        return where
+        return opened, readiness.notes
 
     def _keep(self, name: str, data: bytes, source: Path) -> Artifact:
         """Copy results to where nobody writes any more, unless they are to stay."""
@@ -170,7 +161,6 @@ class DiskTrees:
         return Artifact(path=path, sha256=digest, source=str(source))
 
     def write_pack(self, request: PackRequest) -> Packed:
-        """See `tree.ports`."""
         options, evaluation = self.options, request.evaluation
         repository, pack = self.repository, ContextPack("", ())
         if evaluation is None:
@@ -240,7 +230,7 @@ class DiskTrees:
             for since in (request.root_commit, parent.commit)
         )
         all_, last = (format_stat(found) if found else () for found in changes)
-        own = sorted(request.tried, key=_order_ideas)
+        own = sorted(request.tried, key=attrgetter("idea_order"))
         ideas = [*self._list_foreign_ideas(), *map(self._describe_idea, own)]
         return build_context_pack(request, self.options, ideas, all_, last)
 
@@ -264,7 +254,6 @@ class DiskTrees:
         return PriorIdea(idea.id, idea.title, text, where, idea.sha256, idea.node, told)
 
     def read_ideas(self, node: Node) -> Proposed:
-        """See `tree.ports`."""
         problems, home = list[str](), self.directory / "node_ideas"
         found = (
             _build_idea(node.id, str(path.relative_to(home / node.id)), idea)
@@ -281,7 +270,6 @@ class DiskTrees:
         )
 
     def write_idea(self, node: str, text: str) -> Idea:
-        """See `tree.ports`."""
         data = text.encode()
         try:
             idea = parse_idea(data)
@@ -293,13 +281,12 @@ class DiskTrees:
         return _build_idea(node, name, idea)
 
     def collect(self, request: CollectRequest) -> Judgement:
-        """See `tree.ports`."""
         one, home = request.evaluation, self.directory / "eval" / request.evaluation.id
         made = find_record(Implemented, home / IMPLEMENTED) or Implemented()
         swept = find_record(Swept, home / SWEPT) or Swept()
         base = Judgement(
             outcome="failed",
-            why=_find_failure(request.ending, made, swept, self.options),
+            why=find_failure(request.ending, made, swept, self.options),
             commit=made.commit if one.idea else request.root.commit,
             diff_sha256=made.diff_sha256,
             files=made.files,
@@ -385,7 +372,6 @@ class DiskTrees:
         return parse_results(data, metrics, where, limit=limit)
 
     def work(self, work: GitWork) -> Sequence[Leftover]:
-        """See `tree.ports`."""
         repository, options = self.repository, self.options
         git, left = Git(repository), list[Leftover]()
         refs = list_refs(repository, git)
@@ -428,7 +414,6 @@ class DiskTrees:
         return prune(repository, Place("cand", evaluation[1:]), commit, git)
 
     def write_views(self, tree: Tree, engine: Mapping[str, Any]) -> None:
-        """See `tree.ports`."""
         search = list_search(tree, tree.options)
         run = list_run(tree, engine=engine, agents=self._list_agents(tree.options))
         manifest, summary = write_manifest(search, run), render_summary(search)
@@ -439,16 +424,9 @@ class DiskTrees:
         """What the agents of the search are, without what their environment holds."""
         made, ideas = options.implement, options.ideas.agent
         named = {*ideas, *made.agent, *made.review_agent} & self.plan.agents.keys()
-        return {
-            name: {
-                "backend": spec.backend,
-                "command": spec.command,
-                "model": spec.model,
-                "limits": asdict(spec.limits),
-            }
-            for name in sorted(named)
-            for spec in [self.plan.agents[name]]
-        }
+        specs = {name: asdict(self.plan.agents[name]) for name in sorted(named)}
+        shown = ("backend", "command", "model", "limits")
+        return {name: {key: one[key] for key in shown} for name, one in specs.items()}
 
 
 def _read(path: Path, most: int = MOST_BYTES) -> bytes:
@@ -460,10 +438,6 @@ def _build_idea(node: str, file: str, idea: IdeaText) -> Idea:
     return Idea(node=node, file=file, title=idea.title, sha256=idea.sha256)
 
 
-def _order_ideas(one: Evaluation) -> tuple[int, str]:
-    return int(one.node[1:]), one.idea.id if one.idea else ""
-
-
 def _read_ideas(place: Path, problems: list[str]) -> Iterator[tuple[Path, IdeaText]]:
     """The ideas in a directory by the names of their files; what is none is told."""
     for path in sorted(place.glob(f"*{SUFFIX}")):
@@ -473,20 +447,3 @@ def _read_ideas(place: Path, problems: list[str]) -> Iterator[tuple[Path, IdeaTe
             problems.append(f"{path.name}: {sentence(refused.why, 0.0, keys=False)}")
         except OSError as error:
             problems.append(f"{path.name}: {error.strerror or error}")
-
-
-def _find_failure(
-    ending: Why | None, made: Implemented, swept: Swept, options: TreeOptions
-) -> Why | None:
-    """What a step says of itself is better than how its job ended; but a limit or a
-    person's word stands."""
-    if ending is not None and ending.code != "step_failed":
-        return ending
-    for told in (made, swept):
-        if told.code == "repeated_change":
-            return why(told.code, evaluation=told.problem)
-        if told.code == EVAL_TIMEOUT:
-            return why(told.code, seconds=options.eval_timeout_seconds or 0.0)
-        if told.code:
-            return why("candidate_failed", code=told.code, problem=told.problem)
-    return ending

@@ -64,7 +64,8 @@ def implement(request: Request) -> Implemented:
     prompt, refs = Path(request.prompt).read_bytes(), list_kept_refs(request, git)
     options, told = request.options.implement, b""
     for number in range(options.review_rounds + 1):
-        _call(fence, f"implement_{number}" if number else "implement", prompt + told)
+        name = f"implement_{number}" if number else "implement"
+        call_agents(fence, options.agent, name, prompt + told)
         problem = _test(fence, worktree, number)
         is_last = number == options.review_rounds
         review = None if is_last or problem else _review(fence, worktree, number + 1)
@@ -76,14 +77,6 @@ def implement(request: Request) -> Implemented:
     git = Git(request.repository)
     require_refs(request, refs, git)
     return replace(_commit(request, git), isolation=fence.isolation.summarize())
-
-
-def _call(fence: Fence, name: str, prompt: bytes) -> Answer:
-    """A call of the role that `name` begins with; raises StepFailed."""
-    options = fence.request.options.implement
-    if name.startswith("review"):
-        return call_agents(fence, options.review_agent, name, prompt, schema=REVIEW)
-    return call_agents(fence, options.agent, name, prompt)
 
 
 def call_agents(
@@ -174,12 +167,12 @@ def _test(fence: Fence, worktree: Path, number: int) -> str:
 
 def _review(fence: Fence, worktree: Path, number: int) -> str:
     """What the reviewer wants changed; empty: nothing."""
-    request = fence.request
-    if not request.options.implement.review_agent:
+    request, agents = fence.request, fence.request.options.implement.review_agent
+    if not agents:
         return ""
     idea = Path(request.idea).read_bytes()
     prompt = b"Review the change in this directory against the idea.\n\n" + idea
-    answer = _call(fence, f"review_{number}", prompt)
+    answer = call_agents(fence, agents, f"review_{number}", prompt, schema=REVIEW)
     said = json.loads(answer.text)
     comments = str(said["comments"]).encode("utf-8", "replace").decode()
     text = f"# Review {number}\n\n{comments}\n"

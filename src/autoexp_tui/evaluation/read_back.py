@@ -23,6 +23,8 @@ from autoexp_tui.tree.views import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from autoexp_tui.tree.options import TreeOptions
     from autoexp_tui.worktrees.tree_repository import TreeRepository
 
@@ -63,8 +65,11 @@ def render_directory(directory: Path) -> Path:
 def validate_directory(directory: Path) -> list[Finding]:
     """Check it, and write VALIDATION_REPORT.md; refs are looked up where the repository
     is there."""
-    search, ground = read_search(directory), _Ground(directory)
-    findings = check_manifest(search, ground, with_git=ground.find_refs() is not None)
+    from autoexp_tui.worktrees.refs import list_refs
+
+    search, repository = read_search(directory), find_repository(directory)
+    ground = _Ground(directory, list_refs(repository) if repository else {})
+    findings = check_manifest(search, ground, with_git=repository is not None)
     report = render_report(findings)
     write_atomic(directory / "VALIDATION_REPORT.md", report.encode())
     return findings
@@ -111,7 +116,7 @@ def finalize_directory(directory: Path, branch: str = "") -> tuple[str, str]:
 @dataclass
 class _Ground:
     directory: Path
-    _refs: dict[str, str] | None = None
+    refs: Mapping[str, str]
 
     def hash_file(self, path: str) -> str | None:
         found = self.directory / path
@@ -120,19 +125,5 @@ class _Ground:
     def exists(self, path: str) -> bool:
         return (self.directory / path).exists()
 
-    def find_refs(self) -> dict[str, str] | None:
-        """None: the repository is not there."""
-        from autoexp_tui.worktrees.refs import list_refs
-
-        if self._refs is None:
-            repository = find_repository(self.directory)
-            if repository is None:
-                return None
-            refs = list_refs(repository)
-            self._refs = {
-                name.removeprefix("refs/"): commit for name, commit in refs.items()
-            }
-        return self._refs
-
     def find_commit(self, ref: str) -> str | None:
-        return (self.find_refs() or {}).get(ref)
+        return self.refs.get(f"refs/{ref}")

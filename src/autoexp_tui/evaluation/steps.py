@@ -14,6 +14,7 @@ from pathlib import Path
 
 from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
 from autoexp_tui.evaluation.requests import (
+    EVAL_TIMEOUT,
     Request,
     StepRecord,
     load_record,
@@ -31,7 +32,6 @@ from autoexp_tui.worktrees.checkouts import build_environment
 from autoexp_tui.worktrees.refs import list_refs
 from autoexp_tui.worktrees.tree_repository import Git
 
-EVAL_TIMEOUT = "eval_timeout"
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
 _TOO_LARGE = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)

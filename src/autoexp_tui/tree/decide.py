@@ -12,12 +12,17 @@ from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.events.jobs import JobRevived
 from autoexp_tui.model.policy import End, Policy
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
-from autoexp_tui.model.wording import format_cause_of_end, sentence, short
+from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.text.spelling import join_some
 from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.ideas import dedupe_ideas
-from autoexp_tui.tree.jobs import IMPLEMENT, list_job_names
-from autoexp_tui.tree.noise import list_repeats
+from autoexp_tui.tree.jobs import (
+    IMPLEMENT,
+    INFRASTRUCTURE,
+    describe_end,
+    list_job_names,
+    measure_runs,
+)
 from autoexp_tui.tree.questions import (
     BEAM,
     SEARCH,
@@ -42,16 +47,11 @@ from autoexp_tui.tree.state import (
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
     from autoexp_tui.model.effect import Effect
-    from autoexp_tui.model.facts import Moment
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.state import JobRecord
 
 VIEWS_SECONDS: Final = 30.0
 """Between two writes of the files of a search, but for ends of depths."""
-INFRASTRUCTURE: Final = frozenset(
-    {Cause.NODE_FAIL, Cause.PREEMPTED, Cause.LOST, Cause.SUBMIT_ERROR}
-)
-"""Ends that say nothing of the candidate."""
 
 
 class TreePolicy(Policy):
@@ -92,7 +92,15 @@ class TreePolicy(Policy):
 
     def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
         tree: Tree = snapshot.parts[PART]
-        return [*_list_lines(tree)]
+        lines = [f"ended: {short(tree.stopped)}"] if tree.stopped else []
+        lines += [f"paused: {short(tree.held)}"] if tree.held else []
+        counts = f"{len(tree.open)} open, {len(tree.waiting)} waiting"
+        lines.append(f"depth {tree.depth}, {counts}")
+        for one in tree.list_here():
+            reason = one.judgement.reason if one.judgement else None
+            title, told = one.idea.title if one.idea else "", reason and short(reason)
+            lines.append(f"{one.id} on {one.node}: {title} {told or ''}")
+        return lines
 
 
 _GUARD: Final = 6
@@ -101,18 +109,6 @@ _EXITS: Final = {
     "search_refused": _GUARD,
 }
 """Exit codes of a search that ended, where they are not 0."""
-
-
-def _list_lines(tree: Tree) -> Iterator[str]:
-    if tree.stopped:
-        yield f"ended: {short(tree.stopped)}"
-    if tree.held:
-        yield f"paused: {short(tree.held)}"
-    yield f"depth {tree.depth}, {len(tree.open)} open, {len(tree.waiting)} waiting"
-    for one in tree.list_here():
-        judged = one.judgement
-        gate = short(judged.reason) if judged and judged.reason else ""
-        yield f"{one.id} on {one.node}: {one.idea.title if one.idea else ''} {gate}"
 
 
 class _Search:
@@ -129,14 +125,13 @@ class _Search:
             self._follow(tree.evaluations[name])
         self._work_in_git()
         self._write_views()
-        if tree.nodes[ROOT].baseline is None:
-            self._measure_root()
-            return self.wake
-        if not tree.stopped and self._repeat_root():
+        if self._measure_root():
             return self.wake
         is_waiting = self._wait_for_agents()
-        if not (tree.stopped or self._is_held() or is_waiting or self._is_paused):
-            self._list_depth()
+        is_paused = is_waiting or self.context.state.paused is not None
+        if not (tree.stopped or self._is_held() or is_paused):
+            if not tree.is_listed:
+                self._list_depth()
             self._open_next()
         if tree.is_listed and not (tree.open or tree.waiting or tree.held):
             self._close_depth()
@@ -152,10 +147,6 @@ class _Search:
         named = (one.name_object() for one in pending if isinstance(one, kind))
         return any(not about or one == about for one in named)
 
-    @property
-    def _is_paused(self) -> bool:
-        return self.context.state.paused is not None
-
     # An evaluation that is open
 
     def _follow(self, evaluation: Evaluation) -> None:
@@ -168,21 +159,19 @@ class _Search:
             pass  # until its agent may be called again
         elif failed := self._find_failed(jobs):
             if not self._try_again(evaluation, failed):
-                is_row = self.tree.sweep and failed.spec.place == "main"
-                reason = None if is_row else self._tell_end(evaluation, failed)
-                self._collect(evaluation, reason or evaluation.ending)
+                self._collect(evaluation, self._tell_end(evaluation, failed))
         else:
             self._collect(evaluation, evaluation.ending)
 
-    def _tell_end(self, evaluation: Evaluation, job: JobRecord) -> Why:
-        """Why an evaluation has no result. A step may take as long as all together:
-        which of the two limits is met first says nothing."""
-        if evaluation.ending:
+    def _tell_end(self, evaluation: Evaluation, job: JobRecord) -> Why | None:
+        """Why an evaluation has no result; None: rows of a plan may be there. A step
+        may take as long as all together: which limit is met first says nothing."""
+        if evaluation.ending or (self.tree.sweep and job.spec.place == "main"):
             return evaluation.ending
         limit = self.options.eval_timeout_seconds
         if limit and job.cause is Cause.TIMEOUT:
             return why("eval_timeout", seconds=limit)
-        return why("step_failed", step=job.spec.stage, problem=_tell_job(job))
+        return why("step_failed", step=job.spec.stage, problem=describe_end(job))
 
     def _list_jobs(self, evaluation: Evaluation) -> list[JobRecord]:
         known = self.context.state.jobs
@@ -250,24 +239,19 @@ class _Search:
 
     def _watch_time(self, evaluation: Evaluation, jobs: Sequence[JobRecord]) -> None:
         """End what takes longer than all its steps may take together."""
-        limit = self.options.eval_timeout_seconds
-        if limit and not evaluation.ending:
-            now = self.context.now
-            used = _measure_runs(jobs, now)
-            if used >= limit:
-                self._end(evaluation, why("eval_timeout", seconds=limit))
-            elif any(job.state in ACTIVE for job in jobs):
-                self._wake_at(now.lived + limit - used)
-        if evaluation.ending:
-            self._end_jobs(jobs, evaluation.ending)
-
-    def _end(self, evaluation: Evaluation, reason: Why) -> None:
-        stopped = events.EvaluationStopped(evaluation=evaluation.id, why=reason)
-        self.context.draft.emit(stopped)
-        self._end_jobs(self._list_jobs(evaluation), reason)
-
-    def _end_jobs(self, jobs: Sequence[JobRecord], reason: Why) -> None:
+        limit, reason = self.options.eval_timeout_seconds, evaluation.ending
         live = [job for job in jobs if job.state in ACTIVE]
+        if limit and not reason:
+            now = self.context.now
+            used = measure_runs(jobs, now)
+            if used >= limit:
+                reason = why("eval_timeout", seconds=limit)
+                stopped = events.EvaluationStopped(evaluation=evaluation.id, why=reason)
+                self.context.draft.emit(stopped)
+            elif live:
+                self._wake_at(now.lived + limit - used)
+        if reason is None:
+            return
         cancel_attempts(self.context, live, reason, Cause.BUDGET)
         for job in jobs:
             if not job.ended and job.state not in ACTIVE:
@@ -280,10 +264,9 @@ class _Search:
     def _is_held(self) -> bool:
         """Whether nothing is opened before a person says that the depth goes on."""
         tree, reason = self.tree, self.tree.held
-        if reason is None and tree.excused != tree.depth:
-            reason = find_breaker(tree)
-            if reason is not None:
-                self.context.draft.emit(events.DepthHeld(why=reason))
+        is_excused = reason is not None or tree.excused == tree.depth
+        if not is_excused and (reason := find_breaker(tree)):
+            self.context.draft.emit(events.DepthHeld(why=reason))
         if reason is None:
             return False
         problem = sentence(reason, self.context.now.t)
@@ -297,30 +280,30 @@ class _Search:
 
     # What there is to open
 
-    def _measure_root(self) -> None:
-        """Nothing is compared before the root is measured."""
-        tree, known = self.tree, self.tree.evaluations.get(BASELINE)
-        if known is None and not tree.stopped:
-            effects.open_evaluation(self.context, BASELINE, ROOT, None)
-        elif known is not None and (judged := known.judgement) and not tree.stopped:
-            problem = sentence(judged.why, self.context.now.t) if judged.why else ""
-            self._stop("no_baseline", problem=problem)
-
-    def _repeat_root(self) -> bool:
-        """Whether the noise of the baseline is still being measured."""
-        known, names = self.tree.evaluations, list_repeats(self.options)
-        most = max(1, self.options.max_parallel_evals)
+    def _measure_root(self) -> bool:
+        """Whether the root and its noise are still to be measured: nothing is compared
+        before."""
+        tree, known = self.tree, self.tree.evaluations
+        is_measured = tree.nodes[ROOT].baseline is not None
+        if tree.stopped:
+            return not is_measured
+        names = tree.repeats if is_measured else [BASELINE]
         for name in names:
-            is_free = len(self.tree.open) < most and not self._is_paused
-            if name not in known and is_free:
+            if name not in known and not (self._is_full or self.context.state.paused):
                 effects.open_evaluation(self.context, name, ROOT, None)
-        return any(name not in known or not known[name].judgement for name in names)
+        judged = [known[name].judgement for name in names if name in known]
+        if not is_measured and (root := next(filter(None, judged), None)):
+            problem = sentence(root.why, self.context.now.t) if root.why else ""
+            self._stop("no_baseline", problem=problem)
+        return not is_measured or len([*filter(None, judged)]) < len(names)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.tree.open) >= max(1, self.options.max_parallel_evals)
 
     def _list_depth(self) -> None:
         """See to ideas for each node of the beam; then say which are tried."""
         tree = self.tree
-        if tree.is_listed:
-            return
         if not tree.frontier:
             self._stop_without_nodes()
             return
@@ -349,46 +332,36 @@ class _Search:
             self._stop("ideas_used_up", depth=last.depth)
 
     def _seek_ideas(self, node: Node) -> None:
-        job, is_free = self._find_ideas_job(node), not self._is_calling_enough()
+        job = self.context.state.jobs.get(node.ideas_job)
+        is_free = not self._is_calling_enough()
         if job is None:
             refused = self.context.state.refused_joins.get(node.asker)
             if refused:
                 told = sentence(refused, self.context.now.t)
                 found = events.IdeasFound(node=node.id, ideas=(), problem=told)
                 self.context.draft.emit(found)
-            elif is_free and not self._is_joining(node.asker):
+            elif is_free and not self._is_under_way(AddJobs, node.ideas_job):
                 self.order(effects.WritePack(node=node.id))
         elif job.ended and node.id not in self.tree.blocked:
             if not self._is_lost(job) or len(job.attempts) > self.options.eval_retries:
-                problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
+                problem = "" if job.state is JobState.COMPLETED else describe_end(job)
                 self.order(effects.ReadIdeas(node=node.id, problem=problem))
             elif is_free:
                 self._revive([job], node.asker)
 
-    def _find_ideas_job(self, node: Node) -> JobRecord | None:
-        return self.context.state.jobs.get(node.ideas_job)
-
-    def _is_joining(self, asked_by: str) -> bool:
-        pending = (one.effect for one in self.context.state.pending.values())
-        return any(
-            isinstance(one, AddJobs) and one.asked_by == asked_by for one in pending
-        )
-
     def _is_calling_enough(self) -> bool:
-        most = self.options.llm_max_inflight
-        return most is not None and self._count_calls() >= most
-
-    def _count_calls(self) -> int:
         """Of ideas and of implementations, under way or about to be."""
-        tree, jobs = self.tree, self.context.state.jobs
-        waits = (tree.evaluations[name] for name in tree.open)
-        made = (one.name_job(IMPLEMENT) for one in waits if one.idea is not None)
+        tree, most = self.tree, self.options.llm_max_inflight
+        if most is None:
+            return False
+        jobs, waits = self.context.state.jobs, map(tree.evaluations.get, tree.open)
+        made = (one.name_job(IMPLEMENT) for one in waits if one and one.idea)
         count = sum(name not in jobs or not jobs[name].ended for name in made)
-        for node in map(tree.nodes.__getitem__, tree.frontier):
-            job = self._find_ideas_job(node)
-            is_packed = self._is_under_way(effects.WritePack, node.id)
+        for name in tree.frontier:
+            job = jobs.get(tree.nodes[name].ideas_job)
+            is_packed = self._is_under_way(effects.WritePack, name)
             count += is_packed or (job is not None and not job.ended)
-        return count
+        return count >= most
 
     def _sort_ideas(
         self, nodes: Sequence[Node]
@@ -415,8 +388,7 @@ class _Search:
             if most and tree.opened >= most:
                 self._stop("max_total_idea_evals_reached", most=most)
                 return
-            is_full = len(tree.open) >= max(1, options.max_parallel_evals)
-            if is_full or self._is_calling_enough():
+            if self._is_full or self._is_calling_enough():
                 return
             idea, name = tree.waiting[0], f"e{tree.next_evaluation}"
             effects.open_evaluation(self.context, name, idea.node, idea)
@@ -428,11 +400,9 @@ class _Search:
         ranking = self._ask_beam(rank_evaluations(tree.list_here(), self.options))
         if ranking is None:
             return
-        number = sum(one.promoted for one in ranking)
-        nodes = (f"n{at}" for at in range(tree.next_node, tree.next_node + number))
-        closed = events.DepthClosed(
-            depth=tree.depth, ranking=ranking, nodes=tuple(nodes)
-        )
+        number = tree.next_node + sum(one.promoted for one in ranking)
+        nodes = tuple(f"n{at}" for at in range(tree.next_node, number))
+        closed = events.DepthClosed(depth=tree.depth, ranking=ranking, nodes=nodes)
         self.context.draft.emit(closed)
 
     def _ask_beam(self, ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...] | None:
@@ -462,13 +432,12 @@ class _Search:
             if not tree.pruned:  # and where the root was measured
                 known = tree.evaluations.values()
                 rejected += [one.id for one in known if one.idea is None]
-            work = effects.WorkInGit(
-                nodes=depth.nodes, rejected=tuple(rejected), leftovers=left
-            )
+            out = tuple(rejected)
+            work = effects.WorkInGit(nodes=depth.nodes, rejected=out, leftovers=left)
             emit_order(self.context, work)
         elif left:
-            again = effects.WorkInGit(leftovers=left, leftovers_only=True)
-            emit_order(self.context, again)
+            work = effects.WorkInGit(leftovers=left, leftovers_only=True)
+            emit_order(self.context, work)
 
     def _list_due(self) -> Iterator[str]:
         """What is tried to be removed again now."""
@@ -496,28 +465,3 @@ class _Search:
 
     def _stop(self, code: str, **args: str | float) -> None:
         self.context.draft.emit(events.TreeStopped(why=why(code, **args)))
-
-
-def _measure_runs(jobs: Sequence[JobRecord], now: Moment) -> float:
-    """Seconds for which any attempt of the jobs has run by now, but for those that
-    ended by what is not their own. Of one that runs the session's own time counts:
-    clocks of hosts differ, and are set."""
-    spans = [
-        (one.began_at, one.ended_at)
-        for job in jobs
-        for one in job.attempts
-        if one.began_at and one.ended_at and one.cause not in INFRASTRUCTURE
-    ]
-    running = (job for job in jobs if job.state is JobState.RUNNING)
-    spans += [(now.t - now.lived + job.since_lived, now.t) for job in running]
-    used, until = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        used += max(0.0, end - max(begin, until))
-        until = max(until, end)
-    return used
-
-
-def _tell_job(job: JobRecord) -> str:
-    if job.cause is None:
-        return str(job.state.value).lower()
-    return format_cause_of_end(job.cause, job.state)

@@ -21,12 +21,10 @@ from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
 from autoexp_tui.tree.ideas import cut_ideas
 from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job, list_job_names
-from autoexp_tui.tree.noise import measure_error
 from autoexp_tui.tree.ports import (
     ADAPTER,
     CollectRequest,
     GitWork,
-    Opened,
     Packed,
     PackRequest,
     Proposed,
@@ -41,7 +39,6 @@ from autoexp_tui.tree.state import (
     Leftover,
     Node,
     Tree,
-    options_of,
     tree_of,
 )
 
@@ -119,21 +116,14 @@ class OpenTree(_OfTree, kind="open_tree"):
         return self.run
 
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
-        return partial(trees.open, self.run, options_of(state))
+        return partial(trees.open, self.run, tree_of(state).options)
 
     def take(self, context: DecisionContext, value: object) -> None:
-        assert isinstance(value, Opened)
-        for note in value.notes:
+        assert isinstance(value, tuple)
+        opened, notes = value
+        for note in notes:
             context.draft.emit(MessageLogged(text=note, level="warning"))
-        context.draft.emit(
-            events.TreeOpened(
-                root_commit=value.root_commit,
-                directory=value.directory,
-                python=value.python,
-                baseline=value.baseline,
-                sweep=value.sweep,
-            )
-        )
+        context.draft.emit(opened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +336,7 @@ class CollectResult(_OfTree, kind="collect_result"):
             node=tree.nodes[evaluation.node],
             root=tree.nodes[ROOT],
             ending=self.ending,
-            standard_error=measure_error(tree),
+            standard_error=tree.measure_error(),
             jobs={
                 name: state.jobs[name]
                 for name in list_job_names(tree, evaluation)

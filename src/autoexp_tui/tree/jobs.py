@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.model.specs import JobSpec, Resources
-from autoexp_tui.model.states import JobState
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.wording import format_cause_of_end
 from autoexp_tui.tree.state import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from autoexp_tui.model.state import SessionState
+    from autoexp_tui.model.facts import Moment
+    from autoexp_tui.model.state import JobRecord, SessionState
     from autoexp_tui.tree.state import Evaluation, Node, Tree
 
 PROGRAMS: Final = "autoexp_tui.evaluation"
@@ -26,6 +28,10 @@ PREPARE: Final = "prepare"
 """Before the jobs of `evaluate.config_ref`, which take the place of the sweep."""
 IDEAS: Final = "ideas"
 RESULTS: Final = "meta_config_sweep_results.csv"
+INFRASTRUCTURE: Final = frozenset(
+    {Cause.NODE_FAIL, Cause.PREEMPTED, Cause.LOST, Cause.SUBMIT_ERROR}
+)
+"""Ends that say nothing of the candidate."""
 
 
 def find_evaluation_dir(directory: str, evaluation: str) -> str:
@@ -109,3 +115,28 @@ def _build_job(
         place="main" if step == SWEEP else "beside",
         trial=True,
     )
+
+
+def measure_runs(jobs: Sequence[JobRecord], now: Moment) -> float:
+    """Seconds for which any attempt of the jobs has run by now, but for those that
+    ended by what is not their own. Of one that runs the session's own time counts:
+    clocks of hosts differ, and are set."""
+    spans = [
+        (one.began_at, one.ended_at)
+        for job in jobs
+        for one in job.attempts
+        if one.began_at and one.ended_at and one.cause not in INFRASTRUCTURE
+    ]
+    running = (job for job in jobs if job.state is JobState.RUNNING)
+    spans += [(now.t - now.lived + job.since_lived, now.t) for job in running]
+    used, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        used += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return used
+
+
+def describe_end(job: JobRecord) -> str:
+    if job.cause is None:
+        return str(job.state.value).lower()
+    return format_cause_of_end(job.cause, job.state)

@@ -8,31 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autoexp_tui.model.states import Why
-from autoexp_tui.tree.state import Artifact, Evaluation, Idea, Judgement, Leftover, Node
+from autoexp_tui.tree.state import Evaluation, Idea, Judgement, Leftover, Node
 
 if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec
     from autoexp_tui.model.state import JobRecord
+    from autoexp_tui.tree.events import TreeOpened
     from autoexp_tui.tree.options import TreeOptions
     from autoexp_tui.tree.scores import Comparison
     from autoexp_tui.tree.state import Tree
 
 ADAPTER: Final = "tree"
 """The name of `Trees` among what policies reach outside."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """A repository that is as it has to be."""
-
-    root_commit: str
-    directory: str
-    python: str
-    baseline: Artifact | None = None
-    sweep: tuple[str, ...] = ()
-    """See `tree.events.TreeOpened`."""
-    notes: tuple[str, ...] = ()
-    """What merely differs in worktrees, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +97,9 @@ class GitWork:
 class Trees(Protocol):
     """The disk and git, as a search uses them."""
 
-    def open(self, run: str, options: TreeOptions) -> Opened:
-        """Check the repository, and give the root its ref and its worktree."""
+    def open(self, run: str, options: TreeOptions) -> tuple[TreeOpened, Sequence[str]]:
+        """Check the repository, and give the root its ref and its worktree; with it
+        what merely differs in worktrees, for people."""
 
     def write_pack(self, request: PackRequest) -> Packed:
         """Write what a call reads."""

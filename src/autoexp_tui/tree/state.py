@@ -4,7 +4,7 @@ event costs the same whether ten evaluations are there or ten thousand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -13,7 +13,7 @@ from autoexp_tui.model.state import Growing, Overlay, changed
 from autoexp_tui.model.states import Why
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.results_csv import RowCounts
-from autoexp_tui.tree.scores import Comparison
+from autoexp_tui.tree.scores import Comparison, measure_noise
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import SessionState
@@ -236,6 +236,11 @@ class Evaluation:
         """On whose account its jobs join: once for each round."""
         return f"evaluation {self.id}{_name_round(self)}"
 
+    @property
+    def idea_order(self) -> tuple[int, str]:
+        """By node and file."""
+        return int(self.node[1:]), self.idea.id if self.idea else ""
+
     def name_job(self, step: str) -> str:
         return f"{self.id}_{step}{self.suffix}"
 
@@ -418,6 +423,21 @@ class Tree:
     def list_here(self) -> list[Evaluation]:
         return [self.evaluations[one] for one in self.here]
 
+    @property
+    def repeats(self) -> Sequence[str]:
+        """The evaluations that measure the root again, before any idea is tried."""
+        return [f"{BASELINE}_{at}" for at in range(1, self.options.noise.repeats + 1)]
+
+    def list_means(self) -> Sequence[float]:
+        """The primary metric of each of them that has results."""
+        known = (self.evaluations.get(name) for name in self.repeats)
+        judged = [one.judgement for one in known if one and one.judgement]
+        return [one.primary for one in judged if one.primary is not None]
+
+    def measure_error(self) -> float | None:
+        """The standard error of a gain; None: nobody measured it, or too few."""
+        return measure_noise(self.list_means())
+
     def find_root_primary(self) -> float | None:
         """The primary metric of the root; of a file of results it is known once an
         evaluation was compared with it."""
@@ -466,8 +486,3 @@ def tree_of(state: SessionState) -> Tree:
     """The same, where there has to be one; raises KeyError."""
     found: Tree = state.parts[PART]
     return found
-
-
-def options_of(state: SessionState) -> TreeOptions:
-    """What the session's plan says of its search."""
-    return tree_of(state).options

@@ -16,7 +16,6 @@ from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_metric
 from autoexp_tui.tree.jobs import RESULTS, find_node_dir
-from autoexp_tui.tree.noise import list_means, measure_error
 from autoexp_tui.tree.state import (
     ROOT,
     Artifact,
@@ -89,8 +88,8 @@ def list_search(tree: Tree, options: TreeOptions) -> dict[str, Any]:
             "commit": tree.root_commit,
             "baseline_csv": _list_file(tree.nodes[ROOT].baseline),
             "noise": {
-                "repeats": list_means(tree),
-                "standard_error": measure_error(tree),
+                "repeats": tree.list_means(),
+                "standard_error": tree.measure_error(),
             },
         },
         "state": {

@@ -35,7 +35,6 @@ from autoexp_tui.tree.jobs import (
     find_ideas_dir,
     find_node_dir,
 )
-from autoexp_tui.tree.noise import measure_error
 from autoexp_tui.tree.ranking import rank_evaluations
 from autoexp_tui.tree.state import (
     BASELINE,
@@ -301,7 +300,7 @@ def build_stairs(tree: Tree, outline: Outline, cells: int) -> Line:
     primary, steps = tree.options.primary, outline.steps
     better = "higher" if primary.direction == "max" else "lower"
     about = f"  {outside(primary.name)}, {better} is better"
-    if (error := measure_error(tree)) is not None:
+    if (error := tree.measure_error()) is not None:
         about += f"; noise ±{format_metric(error)}"
     best = Span(" best ", "muted")
     if not steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,14 @@ from typing import Final
 from autoexp_tui.demo.packing import PackingError
 
 _AUTHOR: Final = ("Packing example", "packing@example.invalid")
+
+
+def find_repository(directory: Path, epoch: int) -> Path:
+    """`directory`, with the repository; made once, anew where that was cut off."""
+    if not (directory / ".git" / "refs" / "heads" / "main").exists():
+        shutil.rmtree(directory, ignore_errors=True)
+        make_repository(directory, epoch)
+    return directory
 
 
 def make_repository(directory: Path, epoch: int) -> str:
