@@ -64,8 +64,9 @@ def propose(node: str) -> Sequence[str]:
 
 def measure(evaluations: int, beam: int) -> Bench:
     """`beam`: nodes of a depth; of one node the chain grows with each depth."""
+    trees = FakeTrees(propose)
     bench = search(
-        FakeTrees(propose),
+        trees,
         max_depth=1 + evaluations // IDEAS // beam,
         ideas_per_node=IDEAS,
         max_parallel_evals=IDEAS,
@@ -77,6 +78,7 @@ def measure(evaluations: int, beam: int) -> Bench:
     while len(find(bench).evaluations) < evaluations or find(bench).open:
         bench.run(2)
         bench.snapshots.clear()  # no screen keeps them
+        trees.views.clear()  # nor does whoever writes the files
         ended = len(find(bench).evaluations)
         if ended - done >= portion:
             now = time.process_time()
