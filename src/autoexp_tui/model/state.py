@@ -448,8 +448,8 @@ class SessionState:
         if self.base is not None and len(self.joined) > known:
             new = [] if whole is None else [Joined(whole.jobs, whole.edges)]
             new += [self.joined[sha] for sha in list_newer(self.joined, known)]
-            jobs, edges = (
-                tuple(chain.from_iterable(of)) for of in zip(*new, strict=True)
+            jobs, edges = (  # the first is long
+                (*of[0], *chain.from_iterable(of[1:])) for of in zip(*new, strict=True)
             )
             whole = replace(self.base, jobs=jobs, edges=edges)
             self._whole = len(self.joined), whole
