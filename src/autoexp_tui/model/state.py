@@ -448,9 +448,10 @@ class SessionState:
         if self.base is not None and len(self.joined) > known:
             new = [] if whole is None else [Joined(whole.jobs, whole.edges)]
             new += [self.joined[sha] for sha in list_newer(self.joined, known)]
-            jobs, edges = (  # the first is long
-                (*of[0], *chain.from_iterable(of[1:])) for of in zip(*new, strict=True)
-            )
+            (jobs, *more), (edges, *behind) = zip(*new, strict=True)
+            # The first are long, and taken over whole.
+            jobs += tuple(chain.from_iterable(more))
+            edges += tuple(chain.from_iterable(behind))
             whole = replace(self.base, jobs=jobs, edges=edges)
             self._whole = len(self.joined), whole
         return whole
