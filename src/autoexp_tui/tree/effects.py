@@ -87,7 +87,7 @@ class _OfTree(OutsideEffect, pool="errand"):
         self, context: DecisionContext, settlement: Settlement, answer: Answer
     ) -> None:
         age = context.now.t - settlement.pending.ordered_utc
-        if not answer.ok and age < self.patience_seconds:
+        if not answer.ok and 0 <= age < self.patience_seconds:  # clocks are set back
             settlement.rest(_AGAIN_SECONDS)
             told = f"it is tried again: {answer.detail}"
             context.draft.emit(MessageLogged(text=told, level="warning"))
