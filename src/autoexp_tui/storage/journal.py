@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from operator import is_
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -62,13 +61,6 @@ _CRC_LENGTH: Final = len(b',"crc":"01234567"}\n')
 _OTHER_BYTES: Final = "its bytes are not those that were written (CRC-32)"
 VERSION: Final = 1
 """Of every type of event; whoever changes one has to read the older form as well."""
-_TYPES: Final = {
-    **dict.fromkeys(("seq", "epoch", "v"), int),
-    **dict.fromkeys(("t", "utc", "lived"), float),
-    **dict.fromkeys(("event_id", "cause_id", "command_id"), str),
-    "more": bool,
-}
-"""What the envelope of a good record is made of: such a one needs no further look."""
 _ENVELOPE: Final = tuple(name for name in list_fields(Recorded) if name != "event")
 
 
@@ -123,16 +115,12 @@ def parse_record(line: bytes) -> Recorded:
     if kind is None:
         raise Undecodable(f"unknown type of event {name!r}", newer=True)
     try:
-        event = build_validator(kind).validate_python(tree)
+        envelope["event"] = build_validator(kind).validate_python(tree)
     except ValueError as error:
         text = describe_error(error)
         # A field that we never had is one that came later.
         newer = text.endswith("Unexpected keyword argument") or names_unknown_kind(text)
         raise Undecodable(f"{name}: {text}", newer=newer) from error
-    if all(map(is_, map(type, envelope.values()), map(_TYPES.get, envelope))):
-        with suppress(TypeError):  # something is missing
-            return Recorded(event=event, **envelope)
-    envelope["event"] = event
     # Numbers that are none are refused, which pydantic would read as what they say.
     for key in ("seq", "epoch"):
         if key in envelope and type(envelope[key]) is not int:
