@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean_line
-from autoexp_tui.text.spelling import format_metric
+from autoexp_tui.text.spelling import format_metric, plural
 from autoexp_tui.tree.jobs import RESULTS, find_node_dir
 from autoexp_tui.tree.state import (
     ROOT,
@@ -253,7 +253,8 @@ def _render_head(search: Mapping[str, Any]) -> Iterator[str]:
     stopped = state["stop_detail"] or "it goes on"
     ended = len(search["evaluations"])
     yield from (f"# Search {_cell(config['tree_run_id'])}", "")
-    yield f"Ended: {_cell(stopped)}. {ended} evaluations, {len(search['nodes'])} nodes."
+    counts = f"{plural(ended, 'evaluation')}, {plural(len(search['nodes']), 'node')}"
+    yield f"Ended: {_cell(stopped)}. {counts}."
     yield ""
     yield f"- ideas a node: {config['ideas_per_node']}"
     yield f"- depths: {config['max_depth']}, beam: {config['beam_width']}"
