@@ -46,7 +46,13 @@ def planned(root: Path) -> Plan:
     return decode_plan(encode_plan(replace(made, monitoring=rules)))
 
 
-SEARCH = {"repository": "dry_run", "lock_stale_seconds": 120.0}
+SEARCH = {
+    "repository": "dry_run",
+    "lock_stale_seconds": 120.0,
+    "ideas": {"agent": ["a"]},
+    "implement": {"agent": ["a"]},
+    "evaluate": {"command": ["true"]},
+}
 
 
 def stop(engine: Engine, command_id: str) -> None:

@@ -32,7 +32,9 @@ MANY = int(os.environ.get("RACES", "50"))
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where searches begin whose plan is there already, and whose engines do nothing
     but own their session."""
-    made = replace(plan(), tree={"repository": "demo", "run": "X"})
+    parts = {part: {"agent": ["a"]} for part in ("ideas", "implement")}
+    parts["evaluate"] = {"command": ["true"]}
+    made = replace(plan(), tree={"repository": "demo", "run": "X", **parts})
     monkeypatch.setattr(opening, "make_plan", lambda _options: (made, ()))
     monkeypatch.setattr(LiveHandle, "_run", lambda *_: None)
     monkeypatch.setattr(lease, "WAIT_STEP_SECONDS", 0.02)
