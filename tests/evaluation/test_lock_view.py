@@ -6,7 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
+from autoexp_tui.evaluation import lock_view
 from autoexp_tui.evaluation.lock_view import LOCK, ShownLease
+from autoexp_tui.model.errors import EnvironmentFailed
 
 
 class Lease:
@@ -30,3 +34,22 @@ def test_each_heartbeat_is_shown_and_a_clean_end_leaves_nothing(tmp_path: Path) 
     assert not (tmp_path / LOCK).exists()
     assert not shown.heartbeat()
     assert not (tmp_path / LOCK).exists()
+
+
+def test_an_owner_that_was_taken_over_leaves_its_successor_s(tmp_path: Path) -> None:
+    lease = Lease()
+    shown = ShownLease(lease, tmp_path)
+    assert shown.heartbeat()
+    lease.is_ours = False
+    shown.release()
+    assert (tmp_path / LOCK).exists()
+
+
+def test_a_disk_that_is_full_is_no_loss_of_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object) -> None:
+        raise EnvironmentFailed("no space is left")
+
+    monkeypatch.setattr(lock_view, "write_atomic", fill)
+    assert ShownLease(Lease(), tmp_path).heartbeat()

@@ -87,7 +87,7 @@ def test_the_gate_tells_each_refusal_in_order(
     made = replace(FACTS, judged=replace(JUDGED, **judged), **facts)
     found = judge_gate(made, options)
     assert " ".join(one.code for one in found.refusals) == codes
-    assert found.passed is (not codes)
+    assert found.has_passed is (not codes)
     assert found.why.code == (codes.split() or ["gate_passed"])[0]
     assert found.primary_regressed is ("primary_regressed" in codes.split())
     assert {one.code for one in (found.why, *found.refusals)} <= CODES.keys()

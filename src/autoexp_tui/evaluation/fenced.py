@@ -2,14 +2,15 @@
 `python -m autoexp_tui.evaluation.fenced REQUEST OUTPUT NAMES COMMAND ...`.
 
 It may write `OUTPUT` and the worktree; it gets the variables `NAMES` (with commas),
-those of the run, of Slurm and of accelerators, and what every candidate gets.
+those of the run, of Slurm and of accelerators, and what every candidate gets. Of these
+Slurm's token is none: who has it may order jobs as its user.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from autoexp_tui.evaluation.requests import Request, load_record
@@ -22,6 +23,18 @@ _PASSED = (
 )
 
 
+_SECRET = "SLURM_JWT"
+
+
+def list_passed(environ: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
+    """The variables that a candidate gets beside those that all get."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in wanted or (name.startswith(_PASSED) and name != _SECRET)
+    }
+
+
 def main(arguments: Sequence[str]) -> int:
     """Becomes the command; returns where that does not start."""
     path, output, names, *command = arguments
@@ -31,8 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         worktree = request.repository.get_worktree(request.place)
         profile, env = fence.prepare(worktree, Path(output))
         wanted = [*filter(None, names.split(","))]
-        passed = (n for n in os.environ if n in wanted or n.startswith(_PASSED))
-        env = {name: os.environ[name] for name in passed} | env
+        env = {**list_passed(os.environ, wanted), **env}
         argv = fence.choose(command).wrap(name_program(command), profile)
     except AutoexpError as error:
         sys.stderr.write(f"{error.line}\n")

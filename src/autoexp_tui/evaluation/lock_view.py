@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.atomic import write_atomic
 from autoexp_tui.storage.json_codec import encode
 
@@ -34,7 +35,8 @@ class ShownLease:
         self.epoch = self.lease.epoch
 
     def heartbeat(self) -> bool:
-        """See `engine.ports`; raises OSError where it cannot be shown."""
+        """See `engine.ports`. That it cannot be shown says nothing of the lease; the
+        journal meets the same disk, and tells of it."""
         is_ours = self.lease.heartbeat()
         if is_ours and self.directory.is_dir():
             shown = {
@@ -44,11 +46,13 @@ class ShownLease:
                 "last_heartbeat_at": time.time(),
                 "epoch": self.epoch,
             }
-            write_atomic(self.directory / LOCK, encode(shown))
+            with suppress(EnvironmentFailed):
+                write_atomic(self.directory / LOCK, encode(shown))
         return is_ours
 
     def release(self) -> None:
-        """Its file goes with a clean end."""
-        with suppress(OSError):
-            (self.directory / LOCK).unlink(missing_ok=True)
+        """Its file goes with a clean end; a successor's stays."""
+        if self.lease.heartbeat():
+            with suppress(OSError):
+                (self.directory / LOCK).unlink(missing_ok=True)
         self.lease.release()

@@ -88,7 +88,7 @@ def describe_outcome(one: Evaluation) -> str:
     judged = one.judgement
     if judged is None:
         return "not tried"
-    if judged.root is None or not judged.passed:
+    if judged.root is None or not judged.has_passed:
         return judged.reason.code if judged.reason else "not tried"
     made = judged.root.recommendation
     return f"passed the gate; {made.grade}, score {format_metric(made.score)}"
@@ -146,7 +146,7 @@ def _list_siblings(siblings: Sequence[Evaluation]) -> list[str]:
     lines = list[str]()
     for one in sorted(siblings, key=lambda one: one.number):
         reason = one.judgement.reason if one.judgement else None
-        if reason and one.judgement and not one.judgement.passed:
+        if reason and one.judgement and not one.judgement.has_passed:
             title = clean_line(one.idea.title) if one.idea else ""
             lines.append(f"- {one.id} {title}: {sentence(reason, 0.0, keys=False)}")
     rest = len(lines) - _MOST_SIBLINGS

@@ -35,7 +35,7 @@ class GateFacts:
     """Of a gain in the primary metric; None: not measured."""
 
     @property
-    def completed(self) -> bool:
+    def has_completed(self) -> bool:
         return self.judged.outcome == "scored"
 
 
@@ -96,7 +96,7 @@ Check: TypeAlias = Callable[[GateFacts, TreeOptions], Iterator[Why]]
 
 
 def _check_end(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
-    if not facts.completed:
+    if not facts.has_completed:
         reason = facts.judged.why
         yield why("eval_not_completed", reason=reason.code if reason else "")
     elif not facts.judged.commit:
@@ -106,7 +106,7 @@ def _check_end(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
 def _check_artifacts(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
     """Each is in its place, as it was recorded."""
     sides = {"parent_baseline": (facts.baseline, "the baseline")}
-    if facts.completed:
+    if facts.has_completed:
         results = (facts.judged.artifact, "its results")
         sides = {"candidate_results": results, **sides}
     for side, (artifact, name) in sides.items():
@@ -127,7 +127,7 @@ def _check_artifacts(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
 def _check_completeness(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
     counts, limit, gate = facts.judged.counts, options.sweep_config_limit, options.gate
     if counts is None:
-        if facts.completed:
+        if facts.has_completed:
             yield why("missing_candidate_rows_used")
         return
     used, ok, first = counts.rows_used, counts.ok_count, counts.first_error
@@ -152,7 +152,7 @@ def _check_primary(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
     delta = compared.primary_delta if compared else None
     reasons = compared.recommendation.reasons if compared else ()
     if delta is None or math.isnan(delta):
-        if facts.completed:
+        if facts.has_completed:
             yield why("missing_primary_delta")
     elif delta < -options.gate.tolerance or PRIMARY_REGRESSED in reasons:
         yield why("primary_regressed", metric=options.primary.name, delta=delta)

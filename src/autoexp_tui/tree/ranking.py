@@ -49,7 +49,7 @@ def _list_refusals(ordered: Sequence[Evaluation]) -> Iterator[tuple[str, Why]]:
     seen: dict[tuple[str, str], Evaluation] = {}
     for one in ordered:
         judged, mark = _judgement_of(one), one.mark
-        gate = None if judged.passed else judged.reason or why("not_measured")
+        gate = None if judged.has_passed else judged.reason or why("not_measured")
         first = seen.setdefault((one.node, judged.diff_sha256 or one.id), one)
         if first is not one:
             gate = why("repeated_change", evaluation=first.id)

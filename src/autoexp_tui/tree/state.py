@@ -130,7 +130,7 @@ class GateOutcome:
     refusals: tuple[Why, ...] = ()
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         return not self.refusals
 
     @property
@@ -197,8 +197,8 @@ class Judgement:
         return self.gate.why if self.gate else self.why
 
     @property
-    def passed(self) -> bool:
-        return self.gate is not None and self.gate.passed
+    def has_passed(self) -> bool:
+        return self.gate is not None and self.gate.has_passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

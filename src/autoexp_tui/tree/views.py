@@ -203,7 +203,7 @@ def _list_evaluation(
         "decision": {
             "gate_basis": "parent_relative",
             "rank_basis": "root_relative",
-            "passed_gate": gate.passed if gate else False,
+            "passed_gate": gate.has_passed if gate else False,
             "gate_reason": gate.why.code if gate else None,
             "gate_refusals": [why.code for why in gate.refusals] if gate else [],
             "primary_regressed": gate.primary_regressed if gate else None,

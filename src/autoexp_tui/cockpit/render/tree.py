@@ -176,7 +176,7 @@ def _measure_steps(tree: Tree) -> tuple[str, tuple[float, ...]]:
         if judged is None or judged.root is None or judged.gate is None:
             continue
         value = judged.root.deltas[0].candidate
-        if judged.gate.passed and value is not None:
+        if judged.gate.has_passed and value is not None:
             if not steps or sign * value > sign * steps[-1]:
                 best = one.id
                 steps.append(value)
@@ -217,7 +217,11 @@ def _find_judged(outline: Outline, one: Evaluation, reason: Why | None) -> State
     judged = one.judgement
     if code in _CODES or judged is None or judged.gate is None:
         return _CODES.get(code, ("!", "failed", "failed"))
-    return ("✓", "passed", "done") if judged.gate.passed else ("✗", "refused", "failed")
+    return (
+        ("✓", "passed", "done")
+        if judged.gate.has_passed
+        else ("✗", "refused", "failed")
+    )
 
 
 def find_reason(tree: Tree, outline: Outline, one: Evaluation) -> Why | None:
