@@ -60,6 +60,11 @@ class Event(Marked):
             "EvaluationMarked DepthClosed IdeaAdded CleanupDeferred TreeStopped "
             "DepthHeld DepthResumed AgentsPaused AgentsResumed ContextWritten "
             "ViewsWritten",
+            "research.events": "ResearchBegun ResearchOpened TriggerFired "
+            "ConsultationOpened PromptWritten CallRetried CallStopped AnswerRead "
+            "DecisionApplied ItemsEdited RunStarted KillTriggered RunJudged FixDecided "
+            "ConditionFound ConditionAcknowledged MilestoneCrossed BudgetReached "
+            "NoteAdded CallsPaused CallsResumed ResearchStopped StateWritten",
             "events.asks": "AskRaised AskAnswered",
         },
     )

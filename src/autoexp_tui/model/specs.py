@@ -230,6 +230,8 @@ class Plan:
     ui: Mapping[str, object] = field(default_factory=dict)
     tree: Mapping[str, object] = field(default_factory=dict)
     """The options of `tree.options`, as plain values; empty: no search."""
+    research: Mapping[str, object] = field(default_factory=dict, metadata=RARE)
+    """The options of `research.options`, as plain values; empty: no research."""
     agents: Mapping[str, AgentSpec] = field(default_factory=dict)
     isolation: Literal["require", "prefer", "none"] = "prefer"
     """Whether agents and candidates run only where they can be fenced in."""

@@ -1,0 +1,549 @@
+"""Events of the research loop. What was decided is here, whole: a replay never
+decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from autoexp_tui.model.agents import Outcome, Usage
+from autoexp_tui.model.event import Event, Headline, Recorded, join_parts
+from autoexp_tui.model.state import SessionState, changed
+from autoexp_tui.model.states import Topic, Why
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.research.options import read_options
+from autoexp_tui.research.state import (
+    PART,
+    Answer,
+    CodeChange,
+    Consultation,
+    Decided,
+    Fix,
+    Hypothesis,
+    Item,
+    Line,
+    Milestone,
+    Note,
+    Research,
+    Role,
+    Run,
+    RunEnd,
+    Severity,
+    Trigger,
+    TriggerKind,
+    Warned,
+    research_of,
+)
+from autoexp_tui.text.spelling import plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfResearch(Event):
+    topic: ClassVar[Topic] = "state"
+    matters: ClassVar[bool] = True
+
+
+def _consult(state: SessionState, name: str, **changes: Any) -> None:
+    known = research_of(state).consultations
+    known[name] = changed(known[name], in_place=state.unseen, **changes)
+
+
+def _change_run(state: SessionState, name: str, **changes: Any) -> None:
+    known = research_of(state).runs
+    known[name] = changed(known[name], in_place=state.unseen, **changes)
+
+
+def _trigger(research: Research, kind: TriggerKind, about: str, t: float) -> None:
+    research.triggers = (*research.triggers, Trigger(kind, about, t))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResearchBegun(_OfResearch, verb="research began"):
+    """Somebody started the research loop of the session's plan."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        assert state.base is not None, "research belongs to a plan"
+        assert state.base.research, "which has a section for it"
+        state.parts[PART] = Research(read_options(state.base.research))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResearchOpened(_OfResearch, verb="research opened"):
+    """Its directory is there, and what it needs was checked."""
+
+    directory: str
+    """Absolute: where it keeps its files."""
+    python: str
+    """What runs the programs of its calls."""
+    gpus: int
+    """That items share; 0: none are counted."""
+    metric: str
+    """Of the objective, by its canonical name."""
+    mode: Literal["min", "max"]
+    base_commit: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        research.directory, research.python = self.directory, self.python
+        research.gpus, research.has_gpus = self.gpus, self.gpus > 0
+        research.metric, research.mode = self.metric, self.mode
+        research.base_commit = self.base_commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerFired(_OfResearch):
+    """Something to consult the agent about, that no other event tells of."""
+
+    kind: TriggerKind
+    what: str = ""
+    items: tuple[str, ...] = ()
+    """Of `stranded` and `deadlock`: those that cannot begin."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        _trigger(research, self.kind, self.what, record.t)
+        if self.kind == "list_depleted":
+            research.was_low = True
+        if self.items:
+            research.told_stuck = self.items
+
+    def format_headline(self, now: float) -> Headline:
+        return Headline(self.kind.replace("_", " "), self.what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsultationOpened(_OfResearch):
+    """An agent is to be called; the triggers so far are the reason."""
+
+    consultation: str
+    role: Role
+    run: str = ""
+    """Of the fixer: the one that failed."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        triggers = research.triggers if self.role == "research" else ()
+        made = Consultation(
+            id=self.consultation,
+            role=self.role,
+            triggers=triggers,
+            run=self.run,
+            opened_at=record.t,
+            opened_lived=state.lived,
+        )
+        research.consultations[made.id] = made
+        research.open = (*research.open, made.id)
+        research.next_consultation = made.number + 1
+        research.last_call_lived = state.lived
+        if self.role == "research":
+            research.triggers, research.last_opened_lived = (), state.lived
+        else:
+            research.to_fix = tuple(r for r in research.to_fix if r != self.run)
+
+    def format_headline(self, now: float) -> Headline:
+        return Headline("consultation", join_parts(self.consultation, self.run))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptWritten(_OfResearch, verb="prompt written", about=("consultation",)):
+    """What the agent is told lies on the disk."""
+
+    matters: ClassVar[bool] = False
+    consultation: str
+    sha256: str
+    """Of the prompt."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        _consult(state, self.consultation, prompt_sha256=self.sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRetried(_OfResearch, verb="call again", about=("consultation",)):
+    """The job of a call died by what is not its own, and it is made once more."""
+
+    consultation: str
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        known = research_of(state).consultations[self.consultation]
+        _consult(state, self.consultation, retries=known.retries + 1, prompt_sha256="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStopped(_OfResearch, verb="call is ended", about=("consultation", "by")):
+    """A person ends a call; it changes nothing."""
+
+    consultation: str
+    by: str
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        _consult(state, self.consultation, ending=self.by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRead(_OfResearch):
+    """A call is over: what came of it. Nothing is done about it yet."""
+
+    consultation: str
+    outcome: Outcome
+    problem: str = ""
+    usage: Usage | None = None
+    cost: float | None = None
+    answer: Answer | None = None
+    fix: Fix | None = None
+    code: CodeChange | None = None
+    is_sent: bool = True
+    """Whether an agent was called at all."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        one = research.consultations[self.consultation]
+        if self.is_sent:
+            role = one.role
+            usage, cost = self.usage or Usage(), self.cost or 0.0
+            known = research.usage.get(role, Usage())
+            research.usage = {**research.usage, role: known + usage}
+            research.calls = {**research.calls, role: research.calls.get(role, 0) + 1}
+            spent = research.costs.get(role, 0.0)
+            research.costs = {**research.costs, role: spent + cost}
+        research.last_call_lived = state.lived
+        is_ok = self.outcome is Outcome.OK
+        if self.outcome is not Outcome.CANCELLED:
+            research.failures = 0 if is_ok else research.failures + 1
+        if is_ok and one.role == "research":
+            research.told_notes = sum(
+                note.at <= one.opened_at for note in research.notes
+            )
+        _consult(
+            state,
+            self.consultation,
+            ended_lived=state.lived,
+            outcome=self.outcome,
+            problem=self.problem,
+            usage=self.usage,
+            cost=self.cost,
+            answer=self.answer,
+            fix=self.fix,
+            code=self.code,
+        )
+
+    def format_headline(self, now: float) -> Headline:
+        told = join_parts(self.consultation, self.outcome.value, self.problem)
+        return Headline("answered", told)
+
+    def is_error(self) -> bool:
+        return self.outcome is not Outcome.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionApplied(_OfResearch):
+    """What is done about an answer, whole and at once: the list as it is from now on,
+    the hypotheses, and the lines. The ends of runs are orders of the same commit."""
+
+    is_progress: ClassVar[bool] = True
+    consultation: str
+    items: tuple[Item, ...] | None = None
+    """The list; None: it stays."""
+    hypotheses: tuple[Hypothesis, ...] | None = None
+    """All of them; None: they stay."""
+    reflection: str | None = None
+    code_approved: str | None = None
+    """Who approved the change of code (empty: no person had to); None: nobody did."""
+    decided: Decided
+    asked: tuple[Line, ...] = ()
+    """What a person is asked about; empty: the consultation is decided."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        one = research.consultations[self.consultation]
+        if self.items is not None:
+            _set_items(research, self.items)
+        if self.hypotheses is not None:
+            research.hypotheses = {known.id: known for known in self.hypotheses}
+        if self.reflection is not None:
+            research.reflection = self.reflection
+        if self.code_approved is not None:
+            mine = {self.consultation: self.code_approved}
+            research.code_approved = {**research.code_approved, **mine}
+        decided = (*one.decided, self.decided)
+        _consult(state, one.id, decided=decided, asked=self.asked)
+        if not self.asked:
+            research.open = tuple(name for name in research.open if name != one.id)
+
+    def format_headline(self, now: float) -> Headline:
+        done, lost = len(self.decided.applied), len(self.decided.void)
+        told = [self.consultation, f"{plural(done, 'line')} applied"]
+        told += [f"{plural(lost, 'line')} void"] if lost else []
+        told += [f"asks about {plural(len(self.asked), 'line')}"] if self.asked else []
+        told += [f"by {self.decided.by}"] if self.decided.by else []
+        return Headline("decided", join_parts(*told))
+
+
+def _set_items(research: Research, items: tuple[Item, ...]) -> None:
+    """Give the list another content; who was told to be stuck may be told again."""
+    names = {one.id for one in items}
+    known = research.overtaken.items()
+    research.overtaken = {name: count for name, count in known if name in names}
+    if names - {one.id for one in research.items}:
+        research.told_stuck = ()
+    if len(items) >= research.options.refill_below:
+        research.was_low = False
+    research.items = items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsEdited(_OfResearch):
+    """A person changed the list: it is this one from now on."""
+
+    items: tuple[Item, ...]
+    what: str
+    """What was changed, in words."""
+    by: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        _set_items(research_of(state), self.items)
+
+    def format_headline(self, now: float) -> Headline:
+        return Headline("list changed", join_parts(self.what, self.by))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(_OfResearch):
+    """An item left the list; its jobs are to join. Or a job of the session's own plan
+    is followed as a run."""
+
+    run: Run
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research, run = research_of(state), self.run
+        run = replace(run, began_at=record.t, began_lived=state.lived)
+        research.runs[run.id] = run
+        research.live = (*research.live, run.id)
+        items = research.items
+        place = next((at for at, one in enumerate(items) if one.id == run.id), 0)
+        for before in items[:place]:
+            count = research.overtaken.get(before.id, 0) + 1
+            research.overtaken[before.id] = count
+        _set_items(research, tuple(one for one in items if one.id != run.id))
+        research.told_stuck = ()
+        known = research.hypotheses.get(run.item.hypothesis)
+        if known is not None:
+            named = replace(known, runs=(*known.runs, run.id))
+            research.hypotheses[known.id] = named
+
+    def format_headline(self, now: float) -> Headline:
+        return Headline("run started", join_parts(self.run.id, self.run.item.note))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillTriggered(_OfResearch, verb="kill criterion", about=("run", "shown")):
+    """A criterion of a run came true; the end of its jobs is ordered with it."""
+
+    run: str
+    shown: str
+    """With its numbers."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        _change_run(state, self.run, kill_shown=self.shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJudged(_OfResearch):
+    """A run is over, with all that follows for its hypothesis and for the best."""
+
+    is_progress: ClassVar[bool] = True
+    run: str
+    ended: RunEnd
+    hypothesis: Hypothesis | None = None
+    """Its hypothesis as it is from now on; None: it has none."""
+    is_best: bool = False
+    to_fixer: bool = False
+    """It waits for the fixer: no call of the research agent is made for it."""
+    rounds: tuple[str, ...] = ()
+    """Consultations whose runs have all ended with it."""
+    improved: bool = False
+    """Whether one of these rounds brought a better result."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        _change_run(state, self.run, ended=self.ended)
+        research.live = tuple(name for name in research.live if name != self.run)
+        research.gpu_seconds += self.ended.gpu_seconds
+        if self.hypothesis is not None:
+            research.hypotheses[self.hypothesis.id] = self.hypothesis
+        if self.is_best:
+            research.best_run, research.best = self.run, self.ended.result
+        if self.rounds:
+            research.judged_rounds = (*research.judged_rounds, *self.rounds)
+            more = research.rounds_since_improvement + len(self.rounds)
+            research.rounds_since_improvement = 0 if self.improved else more
+        if self.ended.outcome == "completed":
+            research.fix_streaks = {}
+        research.was_low = False
+        research.told_stuck = ()
+        if self.to_fixer:
+            research.to_fix = (*research.to_fix, self.run)
+        else:
+            _trigger(research, "run_finished", self.run, record.t)
+
+    def format_headline(self, now: float) -> Headline:
+        met = {True: "as expected", False: "not as expected", None: ""}
+        end = self.ended
+        told = join_parts(self.run, end.outcome, met[end.met], end.problem)
+        return Headline("run ended", told)
+
+    def is_error(self) -> bool:
+        return self.ended.outcome == "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixDecided(_OfResearch):
+    """What was done about a run that failed mechanically."""
+
+    run: str
+    mechanical: str
+    fix_applied: str = ""
+    item: Item | None = None
+    """The run again, with the fix; it is first in the list. None: there is no fix."""
+    problem: str = ""
+    """Why there is none: the research agent is told of the failure."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research, item = research_of(state), self.item
+        streaks = research.fix_streaks
+        streaks[self.mechanical] = streaks.get(self.mechanical, 0) + 1
+        research.to_fix = tuple(name for name in research.to_fix if name != self.run)
+        if item is None:
+            _trigger(research, "run_finished", self.run, record.t)
+            return
+        relaunch = {"fix_applied": self.fix_applied, "fix_relaunch": item.id}
+        _change_run(state, self.run, **relaunch)
+        _set_items(research, (item, *research.items))
+
+    def format_headline(self, now: float) -> Headline:
+        told = self.fix_applied or f"no fix: {self.problem}"
+        again = f"as {self.item.id}" if self.item else ""
+        return Headline("fix", join_parts(self.run, told, again))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionFound(_OfResearch):
+    """The agent should know of something; a warning is made once for its cause."""
+
+    key: str
+    severity: Severity
+    why: Why
+    evidence: tuple[str, ...] = ()
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        research.warnings[self.key] = Warned(
+            key=self.key,
+            severity=self.severity,
+            why=self.why,
+            evidence=self.evidence,
+            raised_at=record.t,
+        )
+        _trigger(research, "warning_fired", self.key, record.t)
+
+    def format_headline(self, now: float) -> Headline:
+        return Headline(
+            "research warning", f"{self.severity}: {sentence(self.why, now)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionAcknowledged(_OfResearch, verb="warning seen", about=("key", "by")):
+    """A person has seen a warning: no agent is told of it any more."""
+
+    key: str
+    by: str
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        known = research_of(state).warnings
+        known[self.key] = replace(known[self.key], acknowledged_by=self.by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MilestoneCrossed(_OfResearch):
+    """So much of a budget is left, or less; once each."""
+
+    milestone: Milestone
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research, one = research_of(state), self.milestone
+        research.milestones = (*research.milestones, one)
+        about = f"{one.budget}: {one.left_percent} % left"
+        _trigger(research, "budget_milestone", about, record.t)
+
+    def format_headline(self, now: float) -> Headline:
+        one = self.milestone
+        told = f"{one.budget.replace('_', ' ')}: {one.left_percent} % left"
+        return Headline("budget", told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReached(_OfResearch, verb="budget reached"):
+    """Nothing more begins; what runs finishes, or its end is ordered with this."""
+
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research_of(state).budget_reached = self.why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteAdded(_OfResearch, verb="note to the agent", about=("text", "by")):
+    """A person tells the agent something: each context has it from now on."""
+
+    text: str
+    by: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        note = Note(self.text, self.by, record.t)
+        research.notes = (*research.notes, note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsPaused(_OfResearch, verb="agents wait", about=("why",)):
+    """No agent is called before `resume_at`."""
+
+    why: Why
+    resume_at: float
+    """Seconds of Unix time."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        research.agents_wait, research.resume_at = self.why, self.resume_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsResumed(_OfResearch, verb="agents are called again"):
+    """The time of the pause is over."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        research.agents_wait, research.resume_at = None, 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResearchStopped(_OfResearch, verb="research ended"):
+    """Nothing more is begun, and nobody is consulted."""
+
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        research.stopped, research.triggers = self.why, ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateWritten(_OfResearch, verb="state file written"):
+    """The file shows the research as it was when that was ordered."""
+
+    matters: ClassVar[bool] = False
+    stamp: tuple[int, ...]
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        research.shown_stamp, research.shown_lived = self.stamp, state.lived

@@ -1,0 +1,101 @@
+"""What the research loop asks of the disk, of git and of planning. All of it blocks,
+may be called again after a kill at any step, and raises AutoexpError."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from autoexp_tui.model.agents import Outcome, Usage
+from autoexp_tui.research.state import Answer, CodeChange, Fix, Item
+
+if TYPE_CHECKING:
+    from autoexp_tui.research.events import ResearchOpened
+    from autoexp_tui.research.options import ResearchOptions
+    from autoexp_tui.research.state import Consultation, Research
+
+ADAPTER: Final = "research"
+"""The name of `Laboratory` among what policies reach outside."""
+Points = Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """A call that is to be made: its prompt and what it works on."""
+
+    consultation: Consultation
+    prompt: str
+    """The context, whole: what the agent reads on its standard input."""
+    code_base: str = ""
+    """The commit of its worktree; empty: it works on no code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """What came of a call. Items of its answer are planned: those that do not plan are
+    left out of it, with the reason."""
+
+    outcome: Outcome
+    problem: str = ""
+    usage: Usage | None = None
+    cost: float | None = None
+    answer: Answer | None = None
+    fix: Fix | None = None
+    fixed: Item | None = None
+    """Of the fixer: the run's item again, with the fix, planned."""
+    code: CodeChange | None = None
+    resume_at: float | None = None
+    """When a rate limit ends, in seconds of Unix time, where told."""
+    is_sent: bool = True
+    """Whether an agent was called at all: it counts and costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """Items that are to be planned in one process."""
+
+    items: tuple[Item, ...]
+    taken: frozenset[str] = frozenset()
+    """Names of jobs and of other items, which no job of theirs may have."""
+    code: Mapping[str, CodeChange] = field(default_factory=dict)
+    """By the consultation that `Item.code_ref` names."""
+    fenced: frozenset[str] = frozenset()
+    """Of these: runs of their code are isolated, for no person approved it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedItems:
+    items: tuple[Item, ...]
+    """With their jobs."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Item -> why it does not plan."""
+
+
+class Laboratory(Protocol):
+    """The disk, git and planning, as the research loop uses them."""
+
+    def open(self, options: ResearchOptions) -> tuple[ResearchOpened, Sequence[str]]:
+        """Check the repository and the agents, and make the directory; with it what
+        merely differs, for people."""
+
+    def write_call(self, request: CallRequest) -> str:
+        """Write the prompt and the request of a call; the sha256 of its prompt."""
+
+    def read_call(
+        self, consultation: Consultation, research: Research, taken: frozenset[str]
+    ) -> CallResult:
+        """What a call left, whether its job ended well or not; its items planned.
+        `taken`: names of the session's jobs."""
+
+    def plan_items(self, request: PlanRequest) -> PlannedItems:
+        """Plan items of a person's."""
+
+    def keep_code(self, consultation: Consultation) -> None:
+        """Give an approved change of code its ref."""
+
+    def write_state(
+        self, research: Research, curves: Mapping[str, Mapping[str, Points]]
+    ) -> None:
+        """Write experiment_state.json anew, by rename; `curves`: job -> metric ->
+        points of runs that are live."""
