@@ -11,24 +11,24 @@ from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.research.state import Answer, CodeChange, Fix, Item
 
 if TYPE_CHECKING:
+    from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.events import ResearchOpened
     from autoexp_tui.research.options import ResearchOptions
     from autoexp_tui.research.state import Consultation, Research
 
 ADAPTER: Final = "research"
 """The name of `Laboratory` among what policies reach outside."""
-Points = Sequence[tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallRequest:
-    """A call that is to be made: its prompt and what it works on."""
+class View:
+    """The session as it was when something was ordered."""
 
-    consultation: Consultation
-    prompt: str
-    """The context, whole: what the agent reads on its standard input."""
-    code_base: str = ""
-    """The commit of its worktree; empty: it works on no code."""
+    research: Research
+    jobs: Mapping[str, JobRecord]
+    t: float
+    """Its moment, as `model.facts.Moment` has it."""
+    lived: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +79,11 @@ class Laboratory(Protocol):
         """Check the repository and the agents, and make the directory; with it what
         merely differs, for people."""
 
-    def write_call(self, request: CallRequest) -> str:
-        """Write the prompt and the request of a call; the sha256 of its prompt."""
+    def write_call(self, consultation: Consultation, view: View) -> str:
+        """Write the context and the request of a call; the sha256 of its context."""
 
-    def read_call(
-        self, consultation: Consultation, research: Research, taken: frozenset[str]
-    ) -> CallResult:
-        """What a call left, whether its job ended well or not; its items planned.
-        `taken`: names of the session's jobs."""
+    def read_call(self, consultation: Consultation, view: View) -> CallResult:
+        """What a call left, whether its job ended well or not; its items planned."""
 
     def plan_items(self, request: PlanRequest) -> PlannedItems:
         """Plan items of a person's."""
@@ -94,8 +91,5 @@ class Laboratory(Protocol):
     def keep_code(self, consultation: Consultation) -> None:
         """Give an approved change of code its ref."""
 
-    def write_state(
-        self, research: Research, curves: Mapping[str, Mapping[str, Points]]
-    ) -> None:
-        """Write experiment_state.json anew, by rename; `curves`: job -> metric ->
-        points of runs that are live."""
+    def write_state(self, view: View) -> None:
+        """Write experiment_state.json anew, by rename."""
