@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.config.settings import HouseParser, watch_for_research
 from autoexp_tui.executors.slurm.script import OURS_ALONE, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
@@ -68,6 +68,16 @@ def test_monitoring_becomes_core_values() -> None:
         notify_command=("mail", "me"), lock_stale_seconds=120.0,
         storm=rule_kinds.Storm(failures=0, per=("node",)),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("flat", "steps"), [
+    (None, 500), ({"steps": 90}, 90), ({"share": 0.2}, None),
+])  # fmt: skip
+def test_a_flat_loss_of_500_steps_is_told_in_research_where_the_config_says_nothing(
+    flat: dict[str, float] | None, steps: int | None
+) -> None:
+    watched = HouseParser("/w").monitoring({"monitoring": {"warnings": {"flat": flat}}})
+    assert watch_for_research(watched).anomalies.flat_steps == steps
 
 
 def test_slurm_becomes_an_executor_and_resources() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,13 @@ LONG = RunScript(seconds=5_000.0)
 
 def says(at: float, *lines: str) -> Write:
     return Write(at=at, data="".join(f"{line}\n" for line in lines).encode())
+
+
+def sample(at: float, busy: float) -> Write:
+    """The wrapper notes a sample of the GPU of the first attempt of `a`."""
+    gpus = [{"util_percent": busy, "used_mib": 40.0, "total_mib": 80.0, "watts": 300.0}]
+    data = json.dumps({"t": 1000.0 + at, "gpus": gpus}).encode()
+    return Write(at=at, data=data + b"\n", path="/attempts/a/1/gpu.jsonl")
 
 
 def writes(*parts: Write, seconds: float = 5_000.0, **ends: Any) -> RunScript:

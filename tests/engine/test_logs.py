@@ -15,6 +15,7 @@ import pytest
 from autoexp_tui.actions.action_runner import MOST_JOINS
 from autoexp_tui.actions.kinds import Log, NewJob, Restart
 from autoexp_tui.conditions.jobs import MetricIs
+from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import poller, run_reports
 from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor
@@ -30,7 +31,7 @@ from autoexp_tui.model.rules import (
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.states import Why
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import finds, replace_text, says, writes
+from tests.engine.parts import finds, replace_text, sample, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
@@ -411,6 +412,18 @@ def test_a_nan_in_a_file_ends_its_run_and_not_the_next() -> None:
     assert one.job("a").noted is not None
 
 
+@pytest.mark.parametrize("quiet", [0, 500])
+def test_a_nan_in_a_log_ends_its_run_within_a_poll(quiet: int) -> None:
+    one = alone(writes(says(1.0, "loss: 2.0"), says(5.0 + quiet, "loss: nan")))
+    one.run(3 + quiet)
+    assert not one.ordered(CancelTasks)
+    path = one.job("a").attempts[-1].log_path
+    while b"nan" not in one.files.data[path]:
+        one._pass()
+    one.run(Monitoring().poll_seconds)
+    assert [order.tasks for order in one.ordered(CancelTasks)] == [(("a", 1),)]
+
+
 def test_what_an_earlier_session_left_in_the_file_is_not_this_one_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -455,11 +468,6 @@ def test_files_of_ended_jobs_are_read_again_for_their_curves() -> None:
     one.start()
     one.run(10)
     assert one.live().curves["acc"].values == (0.5, 0.6)
-
-
-def sample(at: float, busy: float) -> Write:
-    gpus = [{"util_percent": busy, "used_mib": 40.0, "total_mib": 80.0, "watts": 300.0}]
-    return row(at, "/attempts/a/1/gpu.jsonl", t=1000.0 + at, gpus=gpus)
 
 
 def test_samples_of_gpus_are_metrics_and_cost_no_note_in_the_journal() -> None:

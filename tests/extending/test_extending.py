@@ -16,7 +16,7 @@ from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.config.specs import parse_action, parse_condition
 from autoexp_tui.events.runs import EffectSettled
 from autoexp_tui.events.session import PlanAdded
-from autoexp_tui.extend import AddJobs, Headline
+from autoexp_tui.extend import AddJobs, DecisionContext, Headline
 from autoexp_tui.model.commands import Command, Submit
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.rules import Monitoring, StateEvent
@@ -27,11 +27,12 @@ from autoexp_tui.storage.journal import decode_record, encode_record
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from tests.cockpit.seat import cockpit
 from tests.engine.bench import Bench
+from tests.engine.parts import again, on_end, sample, says, writes
 from tests.extending.conftest import bench
 from tests.extending.disk_free import DiskFree
 from tests.extending.run_tagged import RunTagged
 from tests.extending.tag_run import TagRun
-from tests.extending.tally import SetGoal, Tally
+from tests.extending.tally import SetGoal, Tally, TallyPolicy
 from tests.model.builders import happen, job, plan, started
 from tests.support.memory_journal import Fault, Killed
 
@@ -122,6 +123,42 @@ async def test_a_policy_decides_is_resumed_and_keeps_the_session_open() -> None:
     one.order(SetGoal(goal=2))
     one.run(2)
     assert not one.snapshots[-1].open
+
+
+def test_a_policy_reads_what_runs_tell_when_they_tell_it_and_nothing_of_runs_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decide(_: TallyPolicy, context: DecisionContext) -> None:
+        live, points = context.find_run("a"), context.read_points("a", "loss")
+        fact, gpus = live and live.find_value("loss"), live and live.find_gpus()
+        reached, low = live and live.reached, gpus and gpus.low_seconds
+        seconds = context.measure_run("a")
+        read.append((reached, fact and fact.value, [*points], seconds, low))
+
+    read: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(TallyPolicy, "decide", decide)
+    samples = (sample(at, 5.0 if at else 90.0) for at in (0.0, 30.0, 60.0, 90.0, 150.0))
+    told = says(20.0, "step: 1 loss: 3.0", "step: 2 loss: 2.0")
+    first = writes(told, *samples, seconds=200.0, exit_code=1)
+    second = writes(says(60.0, "step: 1 loss: 9.0"), seconds=100.0)
+    rules = Monitoring(state_events=(on_end("crash", again(2)),))
+    one = Bench(plan(job("a"), monitoring=rules), {"a": [[first], [second]]})
+    one.order(SetGoal(goal=1))
+    one.run(30)
+    events, whole = len(one.world.session.records), [(1, 3.0), (2, 2.0)]
+    assert read[-1][:4] == (2, 2.0, whole, 30.0)
+    one.run(140)
+    assert len(one.world.session.records) == events
+    assert (read[-1][0], read[-1][4]) == (2, 120.0)
+    one.until(lambda: one.tries("a") == 2)
+    one.reach(a="RUNNING")
+    one.run(20)
+    assert read[-1][:3] == (None, None, [])
+    one.start()  # another engine reads the log anew
+    one.run(60)
+    assert read[-1][:3] == (1, 9.0, [(1, 9.0)])
+    one.ends()
+    assert read[-1] == (1, 9.0, [(1, 9.0)], None, None)
 
 
 def pair_of(name: str = "p") -> Bench:

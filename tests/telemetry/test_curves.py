@@ -125,6 +125,20 @@ def test_idle_time_counts_from_the_first_sample_without_work() -> None:
     assert track.idle_seconds == 0.0
 
 
+@pytest.mark.parametrize(("samples", "seconds"), [
+    ([(30, 0, 39), (60, 10, 29), (180, 19, 0)], 150.0),  # the mean of a run's GPUs
+    ([(30, 5), (60, 20), (90, 5), (120, 5)], 30.0), ([(30, 5), (60, 90)], 0.0),
+    ([(30, None), (90, None)], 0.0), ([(90, 5), (60, 5), (100, 5)], 40.0),
+])  # fmt: skip
+def test_low_use_counts_from_the_first_sample_below_a_fifth(
+    samples: list[tuple[float, ...]], seconds: float
+) -> None:
+    track = GpuTrack()
+    for t, *busy in samples:
+        track.add_lines(sample(t, *busy))
+    assert track.low_seconds == seconds
+
+
 @pytest.mark.parametrize(
     "line",
     [b"", b"\x00\x00", b'{"t": 1', b"[]", b'{"t": "x", "gpus": [{}]}', b'{"t": 1}'],

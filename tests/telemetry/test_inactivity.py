@@ -221,6 +221,16 @@ def test_settings_say_what_is_ill() -> None:
     assert said([*number(math.nan, 2.0, 9.0), *flat(0, 500)], off) == []
 
 
+def test_a_flat_loss_of_so_many_steps_needs_no_last_step_and_wins_over_a_share() -> (
+    None
+):
+    watch = AnomalyWatch(Anomalies(min_points=3, flat_share=0.1, flat_steps=50))
+    dots = flat(0, 100)
+    found = [s for s, v in dots for one in watch.observe(s, v) if one.code == "plateau"]
+    assert found == [50]
+    assert (50, "plateau") in said(dots, watch.settings)
+
+
 @given(st.lists(st.tuples(st.integers(0, 300), st.floats()), max_size=60))
 def test_findings_alternate_and_can_be_told(dots: Dots) -> None:
     watch = AnomalyWatch(Anomalies(min_points=1, flat_share=0.02))

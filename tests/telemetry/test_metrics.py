@@ -51,6 +51,7 @@ def points(text: str, *patterns: MetricPattern) -> list[Point]:
     ("loss/train: 2.0", {"loss": 2.0}), ("cross_entropy_loss=2.0", {"loss": 2.0}),
     ("loss: tensor(2.9, device='cuda:0')", {"loss": 2.9}),
     ("loss: -0.5e-3", {"loss": -0.0005}), ("loss=.5", {"loss": 0.5}),
+    ("loss=-0.5", {"loss": -0.5}), ("{'loss': 2.3}", {"loss": 2.3}),
     ("lr 0.1 loss 2", {"learning_rate": 0.1, "loss": 2.0}),
     ("step 5 loss 2, 51.2k tok/s", {"loss": 2.0, "tokens_per_second": 51200.0}),
     ("step 5 loss 2 | tok/sec: 1,234 | n: 1,024",
@@ -96,7 +97,7 @@ def points(text: str, *patterns: MetricPattern) -> list[Point]:
         "stops at iteration 10000", "learning rate set to 3", "")),
     *((line.format(value), {"loss": float(value)})
       for value in ("nan", "NaN", "inf", "-Infinity")
-      for line in ("step 5 | loss: {} |", "iteration 7: loss is {}")),
+      for line in ("loss: {}", "step 5 | loss: {} |", "iteration 7: loss is {}")),
 ])  # fmt: skip
 def test_values_are_read_and_only_the_loss_is_the_loss(
     line: str, values: dict[str, float]

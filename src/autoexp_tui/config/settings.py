@@ -20,7 +20,7 @@ from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.config.agents import parse_agents
-from autoexp_tui.config.spec_reader import Fields, Findings, Kind
+from autoexp_tui.config.spec_reader import Fields, Findings, Kind, require_one
 from autoexp_tui.config.specs import RULES, parse_action, parse_condition
 from autoexp_tui.config.tree_section import TREE, require_agents, to_plain
 from autoexp_tui.executors.slurm.script import (
@@ -142,8 +142,10 @@ class SlurmSettings:
 class FlatSettings:
     """`monitoring.warnings.flat`: the loss falls by less than so much."""
 
-    share: Annotated[float, Field(gt=0, le=1)]
-    """Of the run's steps."""
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """In so much of the run's steps."""
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """In so many steps, whether the run's last one is known or not."""
     percent: Annotated[float, Field(gt=0)] = 1.0
 
 
@@ -219,6 +221,10 @@ def _read_anomalies(fields: Fields, findings: Findings) -> None:
             fields[key] = "off"
 
 
+def _read_flat(fields: Fields, findings: Findings) -> None:
+    require_one(fields, findings, ("share", "steps"))
+
+
 def _read_storm(fields: Fields, findings: Findings) -> None:
     if fields.get("per") == []:
         findings.add("is empty: no failure would count", "per")
@@ -253,8 +259,12 @@ def _list_without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[str]:
                 yield f"{key}.{at}.actions.{number}"
 
 
-_NO_KEYS: Final = ("flat_share", "plateau", "plateau_percent", "plateau_steps")
+_NO_KEYS: Final = (
+    *("flat_share", "flat_steps", "plateau", "plateau_percent", "plateau_steps"),
+)
 """Of `anomalies`: read in older plans, or set by `warnings`."""
+_FLAT_STEPS: Final = 500
+"""Of a research session."""
 SECTIONS: Final[Mapping[str, Kind]] = {
     "project": Kind(ProjectSettings, parts={"mask": Kind(MaskSettings)}),
     "slurm": Kind(
@@ -274,7 +284,9 @@ SECTIONS: Final[Mapping[str, Kind]] = {
             "result": Kind(rule_kinds.ResultSpec),
             "progress": Kind(rule_kinds.Progress),
             "anomalies": Kind(rule_kinds.Anomalies, _read_anomalies, hidden=_NO_KEYS),
-            "warnings": Kind(WarningSettings, parts={"flat": Kind(FlatSettings)}),
+            "warnings": Kind(
+                WarningSettings, parts={"flat": Kind(FlatSettings, _read_flat)}
+            ),
             "notify": Kind(NotifySettings),
             "checkpoints": Kind(rule_kinds.Checkpoints),
             "storm": Kind(rule_kinds.Storm, _read_storm),
@@ -306,7 +318,10 @@ class HouseParser:
         same: dict[str, Any] = {name: getattr(found, name) for name in names}
         if flat := found.warnings.flat:
             same["anomalies"] = replace(
-                found.anomalies, flat_share=flat.share, plateau_percent=flat.percent
+                found.anomalies,
+                flat_share=flat.share,
+                flat_steps=flat.steps,
+                plateau_percent=flat.percent,
             )
         same["notify_command"] = found.notify.command
         return rule_kinds.Monitoring(**same)
@@ -389,6 +404,15 @@ class HouseParser:
             except SpecRefused as error:
                 problems += error.problems
         return tuple(dict.fromkeys(problems))
+
+
+def watch_for_research(watched: rule_kinds.Monitoring) -> rule_kinds.Monitoring:
+    """How runs of a research session are watched: a flat loss is told even where the
+    config asks for no such warning."""
+    anomalies = watched.anomalies
+    if (anomalies.flat_share, anomalies.flat_steps) != (None, None):
+        return watched
+    return replace(watched, anomalies=replace(anomalies, flat_steps=_FLAT_STEPS))
 
 
 def section(config: Mapping[str, object], name: str) -> Any:

@@ -223,6 +223,7 @@ class Engine:
             outside=self._outside_facts,
             metrics=self._telemetry.metrics,
             policy=replace(self._parts.policy, array_size=size),
+            runs=self._telemetry.runs,
             verdicts=ephemeral.verdicts,
         )
         judged = set(touched)

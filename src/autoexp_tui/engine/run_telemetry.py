@@ -28,7 +28,7 @@ from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import MetricFact, Moment
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, is_for_stage
-from autoexp_tui.model.snapshot import GpuView, InQueue, Live
+from autoexp_tui.model.snapshot import Curve, GpuView, InQueue, Live
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, Verdict, Why, why
 from autoexp_tui.telemetry.curves import Curves, GpuTrack, ThinnedCurve, Trend
@@ -224,6 +224,35 @@ class RunTelemetry:
     highs: dict[str, tuple[float, int]] = field(default_factory=dict)
     owners: dict[str, MetricSource] = field(default_factory=dict)
     """Metric -> the source that tells it."""
+    earlier: Mapping[str, MetricFact] = field(default_factory=dict)
+    """The newest values of the runs before: until they are told again, old ones."""
+
+    @property
+    def number(self) -> tuple[int, int]:
+        return self.attempt, self.run
+
+    def set_apart(self) -> None:
+        """What was told so far is of runs before."""
+        self.earlier = dict(self.facts)
+
+    def find_value(self, metric: str) -> MetricFact | None:
+        if metric in self.gpu.newest:
+            return MetricFact(self.gpu.newest[metric], self.at)
+        fact, owner = self.facts.get(metric), self.owners.get(metric)
+        is_old = owner is None or not owner.caught_up
+        return None if is_old or fact is self.earlier.get(metric) else fact
+
+    def find_curve(self, metric: str) -> Curve | None:
+        curve = self.curves.get(metric)
+        if curve is None or self.find_value(metric) is None:
+            return None
+        return curve.snapshot().curve
+
+    def find_gpus(self) -> GpuView | None:
+        if self.gpu_at is None:
+            return None
+        gpu = self.gpu
+        return GpuView(gpu.loads, self.gpu_at, gpu.idle_seconds, gpu.low_seconds)
 
     def begin_run(self, job: JobRecord, rules: Monitoring) -> None:
         """Another run of the same work begins; its log is the caller's."""
@@ -374,9 +403,7 @@ class RunTelemetry:
             lows=dict(self.lows),
             highs=dict(self.highs),
             curves=Curves(self.curves | gpu.curves),
-            gpu=None
-            if self.gpu_at is None
-            else GpuView(gpu.loads, self.gpu_at, gpu.idle_seconds),
+            gpu=self.find_gpus(),
             trend=Trend(curve, TREND_POINTS) if curve is not None else (),
             last_step_at=None if moved is None else now.t + moved - now.lived,
         )

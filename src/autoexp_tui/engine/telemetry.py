@@ -160,6 +160,7 @@ class Telemetry:
         run.watch = InactivityWatch(compiled.quiet, afresh=afresh)
         run.log.rewind()
         run.reached, run.unread, run.pace = None, 0, Pace()
+        run.set_apart()
         run.anomalies = AnomalyWatch(run.rules.anomalies, run.loss)
 
     def read(self, context: DecisionContext, read: LogRead) -> list[str]:
@@ -269,7 +270,10 @@ class Telemetry:
             if loss is not None and not is_over and run.owners.get(run.loss) is source:
                 total = run.total or job.spec.progress_total
                 has_findings |= check_loss(context, run, source, point, total)
+        if source.offset <= source.before:
+            run.set_apart()
         if is_over:
+            source.caught_up |= chunk.size - chunk.offset <= LOG_CHUNK
             return []
         # A backlog is read faster than it was written. So only steps count after which
         # nothing is left to read (half a line at the end is nothing), and of a source

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
@@ -34,6 +34,7 @@ from autoexp_tui.model.resubmission import (
     list_files_aside,
 )
 from autoexp_tui.model.rules import Armed, LogEvent, Monitoring, StateEvent, arm
+from autoexp_tui.model.snapshot import LiveRun
 from autoexp_tui.model.specs import JobSpec, Place
 from autoexp_tui.model.state import Deferred, JobRecord, SessionState, changed
 from autoexp_tui.model.states import ACTIVE, JobState, Verdict
@@ -244,6 +245,8 @@ class DecisionContext:
     outside: Mapping[OutsideKey, Fact]
     metrics: Mapping[str, Mapping[str, MetricFact]]
     policy: SchedulingPolicy
+    runs: Mapping[str, LiveRun] = field(default_factory=dict)
+    """Job -> the newest of its runs that was read."""
     verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
     """(job, role, index) -> the newest verdict, volatile arguments included."""
     reworded: set[str] = field(default_factory=set)
@@ -265,6 +268,28 @@ class DecisionContext:
 
     def job(self, name: str) -> JobRecord:
         return self.state.jobs[name]
+
+    def find_run(self, job: str) -> LiveRun | None:
+        """A job's newest run, which may have ended; None: nothing was read of it."""
+        run, record = self.runs.get(job), self.state.jobs.get(job)
+        newest = record.attempt if record else None
+        if run is None or newest is None:
+            return None
+        return run if run.number == (newest.number, newest.run) else None
+
+    def read_points(self, job: str, metric: str) -> Sequence[tuple[int, float]]:
+        """(step, value) of a metric (canonical name) of a job's newest run, steps
+        rising, thinned so that peaks survive; empty: there is none."""
+        run = self.find_run(job)
+        curve = run.find_curve(metric) if run else None
+        return list(zip(curve.steps, curve.values, strict=True)) if curve else ()
+
+    def measure_run(self, job: str) -> float | None:
+        """Seconds for which a job's newest run has run, of those that engines lived;
+        None: it does not run."""
+        record = self.job(job)
+        is_running = record.state is JobState.RUNNING
+        return self.now.lived - record.since_lived if is_running else None
 
     def find_action(self, job: str, key: str, put_off: Deferred) -> Armed | None:
         """The action that `<rule>/<index>` names for a job; None when rules changed."""

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.kinds import Kind, KindTable
 
+RARE: Final = {"rare": True}
+"""Metadata of a field that is written only where it is not the usual one."""
 JoinMode: TypeAlias = Literal["queue", "now"]
 """Where jobs stand that join: behind all that wait for a slot, or before them."""
 
@@ -127,6 +129,8 @@ class Anomalies:
     nan: Literal["kill", "warn", "off"] = "kill"
     flat_share: float | None = None
     """Of the run's steps, in which the loss must fall; None: it need not."""
+    flat_steps: int | None = field(default=None, metadata=RARE)
+    """The same as a number of steps, which wins."""
     plateau_percent: float = 1.0
     plateau_steps: int = 500
     plateau: Literal["warn", "off"] = "off"

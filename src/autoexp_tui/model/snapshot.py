@@ -7,13 +7,14 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from autoexp_tui.model.states import Extremes, Verdict, Why
 from autoexp_tui.text.spelling import Present
 
 if TYPE_CHECKING:  # a first paint needs no events
     from autoexp_tui.model.event import Recorded
+    from autoexp_tui.model.facts import MetricFact
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.model.state import Ask, JobRecord, PendingEffect, Warned
     from autoexp_tui.model.states import JobState
@@ -72,6 +73,36 @@ class GpuView:
     """UTC at which the newest sample was read."""
     idle_seconds: float = 0.0
     """For how long every sample said that none of them did anything."""
+    low_seconds: float = 0.0
+    """For how long the mean of every sample was below 20 % of the time."""
+
+
+class LiveRun(Protocol):
+    """What a job's newest run has told by now, as policies read it: no copy, the next
+    commit moves it on. What runs before it told, and what is still read of a backlog,
+    is left out."""
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """(attempt, run within it)."""
+
+    @property
+    def reached(self) -> int | None:
+        """Its newest step; None: it told none."""
+
+    @property
+    def total(self) -> int | None:
+        """Its last step, as far as its log tells."""
+
+    def find_value(self, metric: str) -> MetricFact | None:
+        """The newest value of a metric (canonical name), of GPUs the mean."""
+
+    def find_curve(self, metric: str) -> Curve | None:
+        """A metric over its steps, thinned; with those of the runs that it goes on
+        from. The same object as long as nothing was added."""
+
+    def find_gpus(self) -> GpuView | None:
+        """Its GPUs; None: no sample was read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,14 +12,12 @@ from typing import Final, Literal, TypeAlias
 from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.masking import NO_RULES, MaskRules, Share
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import RARE, Monitoring
 
 Scalar: TypeAlias = str | int | float | bool | None
 """A leaf of a config, which conditions compare and executors take as options."""
 Place: TypeAlias = Literal["main", "beside"]
 """Where a job runs: on the session's executor, or on the engine's host beside it."""
-RARE: Final = {"rare": True}
-"""Metadata of a field that is written only where it is not the usual one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -196,6 +196,8 @@ def compute_trend(values: Sequence[float], n: int = 32) -> tuple[float, ...]:
 BUSY: Final = "gpu_util"
 MEMORY: Final = "gpu_mem"
 POWER: Final = "gpu_power"
+LOW_PERCENT: Final = 20.0
+"""Of its time: a run that keeps its GPUs less busy makes little use of them."""
 _MOST_GPUS: Final = 64
 _APART: Final = 16
 """Of so many GPUs each is a metric of its own."""
@@ -213,8 +215,12 @@ class GpuTrack:
     """Over seconds since the first sample."""
     idle_seconds: float = 0.0
     """For how long every sample said that none of them did anything."""
+    low_seconds: float = 0.0
+    """For how long the mean of every sample was below `LOW_PERCENT`; 0 too where none
+    of them tells."""
     _began: float | None = None
     _idle_since: float | None = None
+    _low_since: float | None = None
 
     def add_lines(self, data: bytes) -> bool:
         """Take whole lines; whether a sample was among them."""
@@ -235,8 +241,19 @@ class GpuTrack:
             curve = self.curves.setdefault(name, ThinnedCurve(_CURVE_POINTS))
             curve.add(max(0, int(t - self._began)), value)
         idle = all(load.busy_percent == 0.0 for load in loads)
-        self._idle_since = (self._idle_since or t) if idle else None
-        self.idle_seconds = max(0.0, t - self._idle_since) if self._idle_since else 0.0
+        low = self.newest.get(BUSY, LOW_PERCENT) < LOW_PERCENT
+        self._idle_since, self.idle_seconds = _measure(self._idle_since, t, holds=idle)
+        self._low_since, self.low_seconds = _measure(self._low_since, t, holds=low)
+
+
+def _measure(
+    since: float | None, t: float, *, holds: bool
+) -> tuple[float | None, float]:
+    """(since when, for how long) something has held at every sample."""
+    if not holds:
+        return None, 0.0
+    since = t if since is None else min(since, t)  # the clock may be set back
+    return since, t - since
 
 
 def _summarize(loads: tuple[GpuLoad, ...]) -> dict[str, float]:

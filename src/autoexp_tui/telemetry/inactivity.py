@@ -213,8 +213,10 @@ class AnomalyWatch:
         if is_number:
             self._record(step, value)
             settings, enough = self.settings, self._count >= self.settings.min_points
-            if settings.flat_share is not None and total:
+            steps = settings.flat_steps
+            if steps is None and settings.flat_share is not None and total:
                 steps = math.ceil(settings.flat_share * total)
+            if steps is not None:
                 stood = step - (self._anchor[0] if self._anchor else step)
                 holds = enough and stood >= steps
                 more = {"percent": settings.plateau_percent, "steps": steps}
