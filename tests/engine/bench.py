@@ -59,6 +59,7 @@ def decide(
         roster=roster,
         outside={},
         metrics=metrics.metrics if metrics else {},
+        runs=metrics.runs if metrics else {},
         policy=SchedulingPolicy(),
     )
 

@@ -72,6 +72,11 @@ class Reader:
         )
         self.telemetry.read(self.context, LogRead(at=at, chunk=chunk if data else None))
 
+    def find(self, *files: FoundFile) -> None:
+        """A search finds files of metrics."""
+        at = self.telemetry.make_cursor(self.context.job("a"), SEARCH, final=False)
+        self.telemetry.read(self.context, LogRead(at=at, chunk=None, found=files))
+
     def live(self, name: str = "a") -> Live:
         return self.telemetry.build_live(name)
 
@@ -269,15 +274,29 @@ def test_the_pace_is_that_of_what_was_read_as_it_was_written(
 ) -> None:
     looks, rate = PACES[case]
     reader = Reader(Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),)))
-    record = reader.context.job("a")
-    search = reader.telemetry.make_cursor(record, SEARCH, final=False)
-    found = LogRead(at=search, chunk=None, found=(FoundFile(ROWS),))
-    reader.telemetry.read(reader.context, found)
+    reader.find(FoundFile(ROWS))
     row = "step {} loss 2.0\n" if of == LOG else '{{"step": {}, "loss": 2.0}}\n'
     for seconds, steps, left in looks:
         reader.go_on(seconds)
         reader.read("".join(map(row.format, steps)), of=of, left=left)
     assert reader.live().rate == (rate if rate is None else pytest.approx(rate))
+
+
+OLD = '{"step": 9, "loss": 9.0}\n'
+
+
+@pytest.mark.parametrize(("before", "left"), [(len(OLD), 0), (0, 2 * LOG_CHUNK)])
+def test_a_value_of_a_run_before_or_of_a_backlog_is_none_of_the_newest(
+    before: int, left: int
+) -> None:
+    reader = Reader(Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),)))
+    reader.find(FoundFile(ROWS, before=before))
+    for text, rest, value in ((OLD, left, None), (OLD, 0, MetricFact(9.0, 9))):
+        reader.read(text, of=ROWS, left=rest)
+        live = reader.context.find_run("a")
+        assert live is not None
+        assert live.find_value("loss") == value
+        assert bool(reader.context.read_points("a", "loss")) == (value is not None)
 
 
 OWN = Monitoring(
