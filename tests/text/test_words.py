@@ -8,7 +8,13 @@ import pytest
 
 from autoexp_tui.text.did_you_mean import did_you_mean, find_nearest, find_slip
 from autoexp_tui.text.log_lines import find_error_line, find_nan_line
-from autoexp_tui.text.spelling import NoMoment, parse_moment
+from autoexp_tui.text.spelling import (
+    NoMoment,
+    duration,
+    format_duration,
+    parse_duration,
+    parse_moment,
+)
 
 
 @pytest.mark.parametrize(("word", "known", "hint"), [
@@ -78,3 +84,23 @@ def test_a_time_that_the_shown_day_has_not_is_the_nearest_of_the_journal() -> No
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(NoMoment):
         parse_moment(text, AT, BEGIN, END)
+
+
+@pytest.mark.parametrize(("text", "seconds", "exact"), [
+    ("90 s", 90, "90 s"), ("1.5h", 5400, "90 min"), ("2H", 7200, "2 h"),
+    ("30min", 1800, "30 min"), ("5 m 1 s", 301, "301 s"), ("1 w", 604800, "7 d"),
+    (duration(11520), 11520, "192 min"), (duration(187200), 187200, "52 h"),
+    ("0 s", 0, "0 s"), ("0.25 s", 0.25, "0.25 s"),
+])  # fmt: skip
+def test_a_span_of_time_reads_back_without_rounding(
+    text: str, seconds: float, exact: str
+) -> None:
+    assert parse_duration(text) == seconds
+    assert format_duration(seconds) == exact
+    assert parse_duration(exact) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "h", "5 hours", "-2h", "2h or so", "1e3 s"])
+def test_what_is_no_span_of_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time: 90 s"):
+        parse_duration(text)

@@ -91,6 +91,14 @@ class LiveRun(Protocol):
         """Its newest step; None: it told none."""
 
     @property
+    def step(self) -> int | None:
+        """Of its log and files the furthest; until it told one, of the run before."""
+
+    @property
+    def first_step(self) -> int | None:
+        """Where its attempt began."""
+
+    @property
     def total(self) -> int | None:
         """Its last step, as far as its log tells."""
 

@@ -194,7 +194,7 @@ class AnomalyWatch:
     """A point before it: the first after a return, or a late line."""
     _last: float | None = None
     _minimum: float = math.inf
-    _anchor: tuple[int, float] | None = None
+    anchor: tuple[int, float] | None = None
     """Since when, and from which value, the loss has not fallen enough."""
 
     def observe(
@@ -217,7 +217,7 @@ class AnomalyWatch:
             if steps is None and settings.flat_share is not None and total:
                 steps = math.ceil(settings.flat_share * total)
             if steps is not None:
-                stood = step - (self._anchor[0] if self._anchor else step)
+                stood = step - (self.anchor[0] if self.anchor else step)
                 holds = enough and stood >= steps
                 more = {"percent": settings.plateau_percent, "steps": steps}
                 findings += self._judge("plateau", step, value, more, holds=holds)
@@ -236,7 +236,7 @@ class AnomalyWatch:
         if first is None or step <= first[0]:
             return False
         self._back = None
-        self._count, self._minimum, self._anchor = 0, math.inf, None
+        self._count, self._minimum, self.anchor = 0, math.inf, None
         if math.isfinite(first[1]):
             self._record(*first)
         return True
@@ -245,9 +245,9 @@ class AnomalyWatch:
         self._count += 1
         self._minimum = min(self._minimum, value)
         share = self.settings.plateau_percent / 100  # of a negative loss's height too
-        before = self._anchor[1] if self._anchor else None
+        before = self.anchor[1] if self.anchor else None
         if before is None or value < before - abs(before) * share:
-            self._anchor = (step, value)
+            self.anchor = (step, value)
 
     def _judge(
         self, code: Code, step: int, value: float, more: Numbers, *, holds: bool

@@ -266,11 +266,36 @@ def format_estimate(t: float, now: float) -> str:
 
 
 _SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-_DISTANCE: Final = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
-_SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_AMOUNT: Final = r"\d+(?:\.\d+)?"
+_FLAGS: Final = re.ASCII | re.IGNORECASE
+_UNITS: Final = "|".join(_SPANS)
+_DISTANCE: Final = re.compile(rf"([+-])\s*({_AMOUNT})\s*({_UNITS})")
+_SPAN: Final = re.compile(rf"\s*({_AMOUNT})\s*({_UNITS})(?![a-z])", _FLAGS)
+_MINUTES: Final = re.compile(r"(h\s+\d\d)\s*$", _FLAGS)
+_SHARE: Final = re.compile(rf"({_AMOUNT})\s*%")
 _CLOCKS: Final = ("%H:%M", "%H:%M:%S")
 _DATES: Final = ("%m-%d", "%Y-%m-%d")
 EXAMPLES: Final = "14:02, 03-12 14:02, +2h, -1d, 50%"
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `90 s`, `2h`, `3 h 12` or `1 d 4 h`; raises ValueError with a
+    sentence."""
+    whole, seconds, at = _MINUTES.sub(r"\1 min", text), 0.0, 0
+    while part := _SPAN.match(whole, at):
+        seconds, at = seconds + float(part[1]) * _SPANS[part[2].lower()], part.end()
+    if not at or whole[at:].strip() or not math.isfinite(seconds):
+        raise ValueError(f'"{clean_line(text)}" is no time: 90 s, 30 min, 2 h, 1 d 4 h')
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """A span of time without rounding, which `parse_duration` reads back: in the
+    largest unit of which it is a whole number, `90 min`; else in seconds."""
+    for unit in ("d", "h", "min"):
+        if seconds and not seconds % _SPANS[unit]:
+            return f"{int(seconds // _SPANS[unit])} {unit}"
+    return f"{format_float(seconds, 'decimal')} s"
 
 
 class NoMoment(ValueError):
