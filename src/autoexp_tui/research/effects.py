@@ -1,0 +1,334 @@
+"""What the research loop orders outside: calls, plans, files. All of it may be done
+again after a kill at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from autoexp_tui.actions.orders import emit_order
+from autoexp_tui.effects.effects import AddJobs, Answer, OutsideEffect
+from autoexp_tui.events.session import MessageLogged
+from autoexp_tui.model.agents import Outcome
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.states import why
+from autoexp_tui.research import events
+from autoexp_tui.research.jobs import build_call_job
+from autoexp_tui.research.ports import (
+    ADAPTER,
+    CallResult,
+    Laboratory,
+    PlannedItems,
+    PlanRequest,
+    View,
+)
+from autoexp_tui.research.state import Answer as AgentAnswer
+from autoexp_tui.research.state import PART, Item, Research, research_of
+
+if TYPE_CHECKING:
+    from autoexp_tui.effects.effects import Outside, Settlement
+    from autoexp_tui.model.decision_context import DecisionContext
+    from autoexp_tui.model.state import SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResearchAnswer(Answer):
+    """What an order came to, and whether it went well."""
+
+    value: object = None
+
+
+_AGAIN_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 60.0
+"""A disk that is full for a moment, or a lock of git's, costs no call."""
+
+
+class _OfResearch(OutsideEffect, pool="errand"):
+    """An order that goes to `Laboratory`."""
+
+    __slots__ = ()
+    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
+    """For which it is tried again when it fails."""
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        laboratory: Laboratory = outside.adapters[ADAPTER]
+        call = self.build_call(laboratory, state)
+
+        def answer() -> Answer:
+            try:
+                return ResearchAnswer(value=call())
+            except AutoexpError as error:
+                return ResearchAnswer(ok=False, detail=error.line)
+
+        return answer
+
+    def build_call(
+        self, laboratory: Laboratory, state: SessionState
+    ) -> Callable[[], object]:
+        raise NotImplementedError(type(self).__name__)
+
+    def settle(
+        self, context: DecisionContext, settlement: Settlement, answer: Answer
+    ) -> None:
+        age = context.now.t - settlement.pending.ordered_utc
+        if not answer.ok and 0 <= age < self.patience_seconds:  # clocks are set back
+            settlement.rest(_AGAIN_SECONDS)
+            told = f"it is tried again: {answer.detail}"
+            context.draft.emit(MessageLogged(text=told, level="warning"))
+            return
+        super().settle(context, settlement, answer)
+        if not answer.ok:
+            self.take_failure(context, answer.detail)
+        else:
+            self.take(context, getattr(answer, "value", None))
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        """What follows."""
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        """What follows when it did not come about, and is not tried again."""
+        context.draft.emit(MessageLogged(text=problem, level="warning"))
+
+
+def make_view(state: SessionState) -> View:
+    """The session as it is now: what is read of it elsewhere must not change."""
+    state = state.fork()
+    research = research_of(state)
+    return View(research=research, jobs=state.jobs, t=state.t, lived=state.lived)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenResearch(_OfResearch, kind="open_research"):
+    """Check what the research needs, and make its directory."""
+
+    patience_seconds: ClassVar[float] = 0.0
+
+    def name_object(self) -> str:
+        return PART
+
+    def build_call(
+        self, laboratory: Laboratory, state: SessionState
+    ) -> Callable[[], object]:
+        return partial(laboratory.open, research_of(state).options)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, tuple)
+        opened, notes = value
+        for note in notes:
+            context.draft.emit(MessageLogged(text=note, level="warning"))
+        context.draft.emit(opened)
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        reason = why("research_broken", problem=problem)
+        context.draft.emit(events.ResearchStopped(why=reason))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfConsultation(_OfResearch):
+    consultation: str
+
+    def name_object(self) -> str:
+        return self.consultation
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        take_result(
+            context,
+            self.consultation,
+            CallResult(outcome=Outcome.AGENT_ERROR, problem=problem, is_sent=False),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteCall(_OfConsultation, kind="write_call"):
+    """Write the context and the request of a call, then have its job join."""
+
+    def build_call(
+        self, laboratory: Laboratory, state: SessionState
+    ) -> Callable[[], object]:
+        view = make_view(state)
+        one = view.research.consultations[self.consultation]
+        return partial(laboratory.write_call, one, view)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        one = research_of(context.state).consultations[self.consultation]
+        written = events.PromptWritten(consultation=one.id, sha256=str(value))
+        context.draft.emit(written)
+        job = build_call_job(research_of(context.state), one)
+        emit_order(context, AddJobs(policy=PART, asked_by=one.asker, jobs=(job,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCall(_OfConsultation, kind="read_call"):
+    """See what came of a call, and plan what it wants to try."""
+
+    def build_call(
+        self, laboratory: Laboratory, state: SessionState
+    ) -> Callable[[], object]:
+        view = make_view(state)
+        one = view.research.consultations[self.consultation]
+        return partial(laboratory.read_call, one, view)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, CallResult)
+        take_result(context, self.consultation, value)
+
+
+_UNTOLD_SECONDS: Final = 300.0
+"""Until a service is tried again that did not say when it is back."""
+_LEAST_SECONDS: Final = 30.0
+"""The same, where it did: clocks differ."""
+_HOPELESS: Final = frozenset({Outcome.AUTH_ERROR, Outcome.NOT_FOUND})
+"""What the next call would meet as well."""
+
+
+def take_result(context: DecisionContext, consultation: str, result: CallResult) -> None:
+    """Record what came of a call; after a rate limit, or failures in a row, no agent is
+    called for a while. Where that is over one call is tried, and tells."""
+    research = research_of(context.state)
+    one = research.consultations[consultation]
+    outcome = Outcome.CANCELLED if one.ending else result.outcome
+    is_ok = outcome is Outcome.OK
+    answer = result.answer
+    if result.fixed is not None:
+        answer = AgentAnswer(items=(result.fixed,))
+    context.draft.emit(
+        events.AnswerRead(
+            consultation=consultation,
+            outcome=outcome,
+            problem=result.problem,
+            usage=result.usage,
+            cost=result.cost,
+            answer=answer if is_ok else None,
+            fix=result.fix if is_ok else None,
+            code=result.code if is_ok else None,
+            is_sent=result.is_sent,
+        )
+    )
+    if not is_ok and outcome is not Outcome.CANCELLED:
+        _pause_calls(context, outcome, result)
+
+
+def _pause_calls(
+    context: DecisionContext, outcome: Outcome, result: CallResult
+) -> None:
+    now, research = context.now.t, research_of(context.state)
+    options = research.options
+    is_limited = outcome is Outcome.RATE_LIMIT
+    is_broken = research.failures >= max(1, options.breaker_failures)
+    if not (is_limited or is_broken or outcome in _HOPELESS):
+        return
+    until = now + (_UNTOLD_SECONDS if is_limited else options.breaker_seconds)
+    if result.resume_at is not None:
+        until = max(now + _LEAST_SECONDS, result.resume_at)
+    reason = why("agents_wait", at=until, problem=result.problem or outcome.value)
+    context.draft.emit(events.CallsPaused(why=reason, resume_at=until))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanItem(_OfResearch, kind="plan_item"):
+    """Plan an item of a person's; then it is in the list."""
+
+    item: Item
+    place: int | None = None
+    """Where it is put, from 0; None: it takes the place of the item of its id."""
+    patience_seconds: ClassVar[float] = 0.0
+
+    def name_object(self) -> str:
+        return self.item.id
+
+    def build_call(
+        self, laboratory: Laboratory, state: SessionState
+    ) -> Callable[[], object]:
+        request = PlanRequest(
+            items=(self.item,),
+            taken=frozenset(state.jobs),
+            code={
+                name: one.code
+                for name, one in research_of(state).consultations.items()
+                if one.code and name == self.item.code_ref
+            },
+        )
+        return partial(laboratory.plan_items, request)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, PlannedItems)
+        research = research_of(context.state)
+        problem = next(iter(value.problems.values()), "")
+        # The list may have changed while it was planned.
+        problem = problem or find_objection(research, self.item, self.place)
+        if problem:
+            self.take_failure(context, problem)
+            return
+        (item,) = value.items
+        verb = "edited" if self.place is None else "inserted"
+        items = put_item(research, item, self.place)
+        what = f"{item.id} {verb}"
+        context.draft.emit(events.ItemsEdited(items=items, what=what, by=item.by))
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        told = f"{self.item.id} is not in the list: {problem}"
+        context.draft.emit(MessageLogged(text=told, level="warning"))
+
+
+def find_objection(research: Research, item: Item, place: int | None) -> str:
+    """Why an item cannot be put into the list; empty: it can."""
+    if research.stopped:
+        return "the research has ended"
+    if place is None and research.find_item(item.id) is None:
+        return f"{item.id} is no longer in the list"
+    if place is not None and research.is_known(item.id):
+        return f"there is an item or a run {item.id}"
+    unknown = [name for name in item.depends_on if not research.is_known(name)]
+    return f"it depends on {unknown[0]}, which is not there" if unknown else ""
+
+
+def put_item(research: Research, item: Item, place: int | None) -> tuple[Item, ...]:
+    """The list with an item at its place, or in place of the one of its id."""
+    items = [*research.items]
+    if place is None:
+        return tuple(item if one.id == item.id else one for one in items)
+    items.insert(max(0, place), item)
+    return tuple(items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepCode(_OfConsultation, kind="keep_code"):
+    """Give an approved change of code its ref."""
+
+    def build_call(
+        self, laboratory: Laboratory, state: SessionState
+    ) -> Callable[[], object]:
+        one = research_of(state).consultations[self.consultation]
+        return partial(laboratory.keep_code, one)
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        told = f"the code of {self.consultation} has no ref: {problem}"
+        context.draft.emit(MessageLogged(text=told, level="warning"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteState(_OfResearch, kind="write_research_state"):
+    """Write experiment_state.json."""
+
+    stamp: tuple[int, ...] = ()
+    """Of the research, as it is to be shown."""
+    patience_seconds: ClassVar[float] = 0.0
+
+    def name_object(self) -> str:
+        return "experiment_state.json"
+
+    def build_call(
+        self, laboratory: Laboratory, state: SessionState
+    ) -> Callable[[], object]:
+        return partial(laboratory.write_state, make_view(state))
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        context.draft.emit(events.StateWritten(stamp=self.stamp))
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        text = f"experiment_state.json: {problem}"
+        context.draft.emit(MessageLogged(text=text, level="warning"))
+        self.take(context, None)  # what comes next is written again
+

@@ -1,0 +1,80 @@
+"""The jobs of the research loop: calls of agents, and items as they are started. Where
+each reads and writes follows from the ids alone."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.states import Cause
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.state import JobRecord
+    from autoexp_tui.research.state import Consultation, Item, Research
+
+PROGRAMS: Final = "autoexp_tui.consultation"
+"""The package of what the calls run."""
+REQUEST: Final = "call.json"
+INFRASTRUCTURE: Final = frozenset(
+    {
+        Cause.NODE_FAIL,
+        Cause.PREEMPTED,
+        Cause.LOST,
+        Cause.SUBMIT_ERROR,
+        Cause.SIGNAL,
+    }
+)
+"""Ends of a call's job that say nothing of the call."""
+
+
+def find_call_dir(directory: str, consultation: Consultation) -> str:
+    return posixpath.join(directory, "calls", consultation.job)
+
+
+def build_call_job(research: Research, consultation: Consultation) -> JobSpec:
+    place = find_call_dir(research.directory, consultation)
+    request = posixpath.join(place, REQUEST)
+    return JobSpec(
+        name=consultation.job,
+        index=0,  # the next free one, when it joins
+        stage=consultation.role,
+        family=consultation.id,
+        command=(research.python, "-m", f"{PROGRAMS}.call", request),
+        cwd=research.directory,
+        output_dir=posixpath.join(place, "output"),
+        log_dir=posixpath.join(research.directory, "logs", consultation.job),
+        place="beside",
+        trial=True,
+    )
+
+
+def build_item_jobs(research: Research, item: Item) -> tuple[JobSpec, ...]:
+    """The jobs of an item as they join. Code that no person approved runs isolated."""
+    made = tuple(replace(job, index=0, trial=True) for job in item.jobs)
+    if not item.code_ref or research.code_approved.get(item.code_ref):
+        return made
+    call = research.consultations[item.code_ref]
+    request = posixpath.join(find_call_dir(research.directory, call), REQUEST)
+    program = (research.python, "-m", f"{PROGRAMS}.fenced", request)
+    return tuple(
+        replace(
+            job,
+            command=(*program, job.output_dir, ",".join(job.env), *job.command),
+        )
+        for job in made
+    )
+
+
+def measure_gpu_seconds(jobs: Iterable[JobRecord], gpus: int | None, t: float) -> float:
+    """What the attempts of jobs have used by `t`; `gpus`: of each while it runs; None:
+    as its own resources say."""
+    return sum(
+        max(0.0, (t if one.ended_at is None else one.ended_at) - one.began_at)
+        * (job.spec.resources.gpus if gpus is None else gpus)
+        for job in jobs
+        for one in job.attempts
+        if one.began_at is not None
+    )
