@@ -24,6 +24,10 @@ class Command(Kind):
             "end_evaluation:EndEvaluation add_idea:AddIdea "
             "propose_idea:ProposeIdea retry_evaluation:RetryEvaluation "
             "grant_retry:GrantRetry",
+            "research.commands": "put_item:PutItem move_item:MoveItem "
+            "remove_item:RemoveItem tell_agent:TellAgent consult:Consult "
+            "end_call:EndCall acknowledge_condition:AcknowledgeCondition "
+            "end_research:EndResearch",
         },
     )
     is_personal: ClassVar[bool] = False

@@ -33,6 +33,9 @@ class Effect(Kind):
             "tree.effects": "open_tree:OpenTree write_pack:WritePack "
             "read_ideas:ReadIdeas collect_result:CollectResult "
             "work_in_git:WorkInGit write_views:WriteViews write_idea:WriteIdea",
+            "research.effects": "open_research:OpenResearch write_call:WriteCall "
+            "read_call:ReadCall plan_item:PlanItem keep_code:KeepCode "
+            "write_research_state:WriteState",
         },
     )
     recovery: ClassVar[Recovery] = "redo"

@@ -492,6 +492,18 @@ not_prepared: not prepared
     its jobs could not be made: {problem}
 not_collected: results not read
     its results could not be taken in: {problem}
+research_broken: a step failed
+    the research cannot go on: {problem}
+target_reached: target reached
+    the target is reached: {run} came to {value}
+nothing_left: nothing left to try
+    nothing left to try: the list is empty, and the agent adds nothing
+research_stuck: nothing can begin
+    no item of the list can begin, and the agent adds nothing
+research_ended: ended by {by:who}
+    ended by {by:who}[: {reason}]
+ended_by_agent: by {consultation}
+    ended by the answer {consultation}[: {reason}]
 step_failed: {step} failed
     the step {step} failed: {problem}
 candidate_failed: {code}

@@ -24,8 +24,8 @@ from autoexp_tui.research.ports import (
     PlanRequest,
     View,
 )
-from autoexp_tui.research.state import Answer as AgentAnswer
 from autoexp_tui.research.state import PART, Item, Research, research_of
+from autoexp_tui.research.state import Answer as AgentAnswer
 
 if TYPE_CHECKING:
     from autoexp_tui.effects.effects import Outside, Settlement
@@ -183,7 +183,9 @@ _HOPELESS: Final = frozenset({Outcome.AUTH_ERROR, Outcome.NOT_FOUND})
 """What the next call would meet as well."""
 
 
-def take_result(context: DecisionContext, consultation: str, result: CallResult) -> None:
+def take_result(
+    context: DecisionContext, consultation: str, result: CallResult
+) -> None:
     """Record what came of a call; after a rate limit, or failures in a row, no agent is
     called for a while. Where that is over one call is tried, and tells."""
     research = research_of(context.state)
@@ -331,4 +333,3 @@ class WriteState(_OfResearch, kind="write_research_state"):
         text = f"experiment_state.json: {problem}"
         context.draft.emit(MessageLogged(text=text, level="warning"))
         self.take(context, None)  # what comes next is written again
-

@@ -209,6 +209,10 @@ class AnswerRead(_OfResearch):
         is_ok = self.outcome is Outcome.OK
         if self.outcome is not Outcome.CANCELLED:
             research.failures = 0 if is_ok else research.failures + 1
+        if not is_ok and one.role == "research":
+            research.open = tuple(name for name in research.open if name != one.id)
+            if self.outcome is not Outcome.CANCELLED:  # what led to it is still there
+                research.triggers = (*one.triggers, *research.triggers)
         if is_ok and one.role == "research":
             research.told_notes = sum(
                 note.at <= one.opened_at for note in research.notes
@@ -401,6 +405,8 @@ class FixDecided(_OfResearch):
 
     run: str
     mechanical: str
+    consultation: str = ""
+    """That brought it; empty: the fixer was not called."""
     fix_applied: str = ""
     item: Item | None = None
     """The run again, with the fix; it is first in the list. None: there is no fix."""
@@ -412,6 +418,8 @@ class FixDecided(_OfResearch):
         streaks = research.fix_streaks
         streaks[self.mechanical] = streaks.get(self.mechanical, 0) + 1
         research.to_fix = tuple(name for name in research.to_fix if name != self.run)
+        done = self.consultation
+        research.open = tuple(name for name in research.open if name != done)
         if item is None:
             _trigger(research, "run_finished", self.run, record.t)
             return

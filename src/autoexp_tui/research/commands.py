@@ -1,0 +1,164 @@
+"""What a person may order of the research loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from autoexp_tui.actions.orders import emit_order
+from autoexp_tui.events.session import CommandRefused
+from autoexp_tui.model.commands import Command
+from autoexp_tui.model.states import why
+from autoexp_tui.research import effects, events
+from autoexp_tui.research.state import Item, Research, find_research
+from autoexp_tui.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.commands import Order
+    from autoexp_tui.model.decision_context import DecisionContext
+
+MOST_NOTE: int = 4096
+"""Characters of a note."""
+
+
+class _Refused(Exception):
+    """Why an order is not carried out, for people."""
+
+
+def _require_research(context: DecisionContext) -> Research:
+    research = find_research(context.state)
+    if research is None:
+        raise _Refused("the session has no research")
+    if research.stopped:
+        raise _Refused("the research has ended")
+    return research
+
+
+class _OfResearch(Command, is_personal=True):
+    __slots__ = ()
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        try:
+            self.change(context, _require_research(context), order.by)
+        except _Refused as refused:
+            problem = why("notice", text=str(refused))
+            context.draft.emit(CommandRefused(why=problem))
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        """Carry it out; raises _Refused."""
+        raise NotImplementedError(self.kind)
+
+
+def _require_item(research: Research, name: str) -> Item:
+    if (item := research.find_item(name)) is None:
+        raise _Refused(f"{name} is not in the list")
+    return item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutItem(_OfResearch, kind="put_item"):
+    """Insert an item into the list, or give the one of its id another content. It is
+    planned first; what does not plan is told, and changes nothing."""
+
+    item: Item
+    place: int | None = None
+    """Where it is inserted, from 0; None: it replaces the one of its id."""
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        item = replace(self.item, by=by, jobs=())
+        if problem := effects.find_objection(research, item, self.place):
+            raise _Refused(problem)
+        emit_order(context, effects.PlanItem(item=item, place=self.place))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveItem(_OfResearch, kind="move_item"):
+    """Put an item elsewhere in the list."""
+
+    item: str
+    place: int
+    """From 0."""
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        item = replace(_require_item(research, self.item), by=by)
+        items = [one for one in research.items if one.id != item.id]
+        items.insert(max(0, self.place), item)
+        what = f"{item.id} moved to {items.index(item) + 1}"
+        edited = events.ItemsEdited(items=tuple(items), what=what, by=by)
+        context.draft.emit(edited)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveItem(_OfResearch, kind="remove_item"):
+    """Take an item out of the list."""
+
+    item: str
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        item = _require_item(research, self.item)
+        items = tuple(one for one in research.items if one.id != item.id)
+        what = f"{item.id} removed"
+        context.draft.emit(events.ItemsEdited(items=items, what=what, by=by))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellAgent(_OfResearch, kind="tell_agent"):
+    """A note that each context has from now on."""
+
+    text: str
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        text = " ".join(map(clean_line, self.text.splitlines())).strip()
+        if not text:
+            raise _Refused("the note is empty")
+        if len(text) > MOST_NOTE:
+            raise _Refused(f"the note has {len(text)} characters, at most {MOST_NOTE}")
+        context.draft.emit(events.NoteAdded(text=text, by=by))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consult(_OfResearch, kind="consult"):
+    """Call the research agent, as soon as the least interval is over."""
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        context.draft.emit(events.TriggerFired(kind="person", what=by))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndCall(_OfResearch, kind="end_call"):
+    """End a call that is under way; it changes nothing."""
+
+    consultation: str
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        one = research.consultations.get(self.consultation)
+        if one is None or one.ended_lived is not None:
+            raise _Refused(f"no call {self.consultation} is under way")
+        if not one.ending:
+            stopped = events.CallStopped(consultation=one.id, by=by or "a person")
+            context.draft.emit(stopped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcknowledgeCondition(_OfResearch, kind="acknowledge_condition"):
+    """A warning to the agent is told to it no more."""
+
+    key: str
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        known = research.warnings.get(self.key)
+        if known is None or known.acknowledged_by:
+            raise _Refused(f"no warning {self.key} waits for it")
+        seen = events.ConditionAcknowledged(key=self.key, by=by or "a person")
+        context.draft.emit(seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndResearch(_OfResearch, kind="end_research"):
+    """Begin nothing more; what runs finishes."""
+
+    reason: str = ""
+
+    def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        reason = why("research_ended", by=by, reason=self.reason)
+        context.draft.emit(events.ResearchStopped(why=reason))
