@@ -14,7 +14,6 @@ import pytest
 from autoexp_tui.agents.backends import BACKENDS, Progress
 from autoexp_tui.agents.call import Request
 from autoexp_tui.agents.failures import find_cause, find_resumption
-from autoexp_tui.agents.json_schema import find_mistake, list_unknown
 from autoexp_tui.agents.runner import read_line
 from autoexp_tui.agents.scripted import ScriptFailed, main
 from autoexp_tui.agents.supervision import Lines
@@ -27,6 +26,7 @@ from autoexp_tui.model.agents import (
     choose_next,
     estimate_cost,
 )
+from autoexp_tui.text.json_schema import find_mistake, list_unknown
 
 LIMIT, AWAY, OK = Outcome.RATE_LIMIT, Outcome.UNAVAILABLE, Outcome.OK
 

@@ -18,12 +18,12 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from autoexp_tui.agents.json_schema import list_unknown
 from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
 from autoexp_tui.storage.trust import read_checked
+from autoexp_tui.text.json_schema import list_unknown
 
 REQUEST: Final = "request.json"
 TRANSCRIPT: Final = "transcript.log"

@@ -33,7 +33,6 @@ from autoexp_tui.agents.call import (
     set_aside,
 )
 from autoexp_tui.agents.failures import find_cause, find_resumption
-from autoexp_tui.agents.json_schema import find_mistake
 from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
 from autoexp_tui.model.agents import PASSED_ON, Outcome, Usage, estimate_cost
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, format_os_reason
@@ -41,6 +40,7 @@ from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.trust import build_refusal, read_foreign
+from autoexp_tui.text.json_schema import find_mistake
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import size
 

@@ -130,6 +130,7 @@ class ConsultationOpened(_OfResearch):
             run=self.run,
             opened_at=record.t,
             opened_lived=state.lived,
+            listed=tuple(one.id for one in research.items),
         )
         research.consultations[made.id] = made
         research.open = (*research.open, made.id)

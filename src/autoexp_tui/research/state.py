@@ -35,6 +35,9 @@ TriggerKind: TypeAlias = Literal[
 Severity: TypeAlias = Literal["low", "medium", "high"]
 HypothesisStatus: TypeAlias = Literal["open", "confirmed", "rejected"]
 LineKind: TypeAlias = Literal["experiments", "kills", "code", "budget"]
+LineOp: TypeAlias = Literal[
+    "add", "change", "drop", "remove", "order", "kill", "code", "fix", "budget"
+]
 BudgetName: TypeAlias = Literal["wall_seconds", "gpu_hours", "calls", "tokens", "money"]
 
 
@@ -219,10 +222,19 @@ class Line:
 
     kind: LineKind
     id: str
-    """The item, the run, or the consultation of a change of code."""
+    """The item, the run, or the consultation of a change of code; of several items, or
+    of their order: the ids with commas between them."""
     text: str
     void: str = ""
     """Why it cannot be done any more; empty: it can."""
+    op: LineOp = "add"
+    """What is done: agents `drop` items of their own, and `remove` those of persons."""
+    needs: tuple[str, ...] = ()
+    """Keys of lines of the same answer that have to be done as well."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind} {self.id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +264,8 @@ class Consultation:
     """Of the fixer: the one that failed."""
     opened_at: float = 0.0
     opened_lived: float = 0.0
+    listed: tuple[str, ...] = ()
+    """Items of the list then: of others the answer does not know, and leaves them."""
     prompt_sha256: str = ""
     """Empty: the context is not written yet."""
     ended_lived: float | None = None
