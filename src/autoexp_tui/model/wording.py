@@ -398,6 +398,23 @@ metrics_file_torn: a file of metrics is cut or damaged
 clock_set: wall clock set {way}
     the wall clock was set {way} by {seconds:duration}. Nothing waits for it: cooldowns,
     time-outs and ages go on by the time that passes.
+# warnings of a research loop
+hypothesis_falsified: {name} failed {failures} times
+    the hypothesis {name}[ ({what})] failed {failures:count} times in a row. Consider
+    abandoning this direction.
+no_gain: no gain in {rounds} rounds
+    none of the last {rounds:count} rounds brought a better {metric}[: the best is still
+    {value}, of {run}]. Consider a fundamentally different approach.
+run_plateau: {metric} of {run} is flat
+    {metric} of {run} fell less than {percent} % in {steps} steps: {value} at step
+    {step}. Consider ending it early.
+run_divergence: {metric} of {run} rises
+    {metric} of {run} is {value} at step {step}, more than {percent} % above its minimum
+    {minimum}
+run_gpu_low: {run} uses its GPUs little
+    the GPUs of {run} were less than 20 % busy for {seconds:duration}
+run_no_metric: no metric of {run}
+    {run} has told no metric in {seconds:duration}
 # the gate of a tree, its ranking and its ideas
 gate_passed: passed: {grade}
     passed the gate: grade {grade}[, score {score}]

@@ -1,0 +1,211 @@
+"""What the research agent should know without being asked: patterns in results and in
+what live runs tell; and what follows for a hypothesis from the end of a run.
+
+A warning is made once for its cause, which its key names. A cause begins anew with a
+hypothesis that failed again after it held, and with further rounds without a gain; a
+live run is warned of once for each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.model.states import Why, why
+from autoexp_tui.research.events import ConditionFound
+from autoexp_tui.research.state import Hypothesis, Research, Run, RunEnd
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import format_number
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.state import Warned
+
+LOW_GPU_SECONDS: Final = 120.0
+"""For which the GPUs of a run must be little used."""
+MOST_EVIDENCE: Final = 20
+"""Lines of a hypothesis, the newest."""
+_SHOWN: Final = 10
+"""Lines of a warning."""
+_LINE_LIMIT: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFacts:
+    """What was measured of a live run."""
+
+    seconds: float
+    """That it has run; engines lived."""
+    has_metric: bool = True
+    """Whether it has told any."""
+    idle_gpu_seconds: float | None = None
+    """For how long its GPUs were below 20 %, as `GpuView.low_seconds` has it; None: no
+    sample was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What conditions ask beside what is known of the research itself."""
+
+    runs: Mapping[str, LiveFacts] = field(default_factory=dict)
+    """By run."""
+    session_warnings: Mapping[str, Warned] = field(default_factory=dict)
+    """The session's own: the monitor's findings about losses are among them."""
+    budgets: tuple[ConditionFound, ...] = ()
+    """What is to be told of budgets, each with its key."""
+
+
+def list_conditions(research: Research, facts: Facts) -> list[ConditionFound]:
+    """What is to be warned of and was not yet; the gravest first."""
+    found = {
+        one.key: one
+        for one in (
+            *_find_falsified(research),
+            *_find_no_gain(research),
+            *facts.budgets,
+            *_find_ill_losses(research, facts),
+            *_find_little_use(research, facts),
+        )
+        if one.key not in research.warnings
+    }
+    return list(found.values())
+
+
+def _find_falsified(research: Research) -> Iterator[ConditionFound]:
+    """Hypotheses that failed too often in a row, once for each such row. One that the
+    agent has given up is none."""
+    least = research.options.falsified_after
+    for known in research.hypotheses.values():
+        if known.consecutive_failures < max(1, least) or known.status == "rejected":
+            continue
+        failed = _list_failures(research, known)
+        key = f"hypothesis:{known.id}:{failed[0][0].id if failed else ''}"
+        if key in research.warnings:
+            continue
+        lines = [_describe_end(run, end) for run, end in failed[-_SHOWN:]]
+        lines += _describe_trend(research, [end for _, end in failed])
+        yield ConditionFound(
+            key=key,
+            severity="high",
+            why=why(
+                "hypothesis_falsified",
+                name=known.id,
+                what=known.description,
+                failures=known.consecutive_failures,
+            ),
+            evidence=tuple(lines),
+        )
+
+
+def _list_failures(research: Research, known: Hypothesis) -> list[tuple[Run, RunEnd]]:
+    """The runs of its failures in a row, in the order in which they ended."""
+    runs = [research.runs[name] for name in known.runs if name in research.runs]
+    ends = [(run, run.ended) for run in runs if run.ended and run.ended.met is False]
+    ends.sort(key=lambda one: one[1].at)
+    return ends[-known.consecutive_failures :]
+
+
+def _describe_trend(research: Research, ends: Sequence[RunEnd]) -> Iterator[str]:
+    """That results got worse and worse, where they did."""
+    results = [end.result for end in ends if end.result is not None]
+    if research.mode == "max":
+        results = [-result for result in results]
+    is_whole = len(results) == len(ends) > 1
+    if is_whole and all(before < after for before, after in pairwise(results)):
+        yield f"{research.metric} got worse with each of these runs"
+
+
+def _find_no_gain(research: Research) -> Iterator[ConditionFound]:
+    """Rounds in a row without a gain; anew after as many more."""
+    every, rounds = research.options.rounds_without_gain, research.judged_rounds
+    times = research.rounds_since_improvement // max(1, every)
+    since = len(rounds) - research.rounds_since_improvement
+    key = f"rounds:{since + times * every}"
+    if times < 1 or key in research.warnings:
+        return
+    best = {} if research.best is None else {"value": research.best}
+    yield ConditionFound(
+        key=key,
+        severity="high",
+        why=why(
+            "no_gain",
+            rounds=research.rounds_since_improvement,
+            metric=research.metric,
+            run=research.best_run,
+            **best,
+        ),
+        evidence=tuple(_describe_gains(research, rounds[since:][-_SHOWN:])),
+    )
+
+
+def _describe_gains(research: Research, names: Sequence[str]) -> Iterator[str]:
+    """A line for each round: the best of its runs."""
+    of_round: dict[str, list[tuple[float, str]]] = {name: [] for name in names}
+    for run in research.runs.values():
+        result = run.ended.result if run.ended else None
+        if result is not None and run.item.consultation in of_round:
+            of_round[run.item.consultation].append((result, run.id))
+    for name, results in of_round.items():
+        if not results:
+            yield f"{name}: no result"
+            continue
+        value, run_id = min(results) if research.mode == "min" else max(results)
+        yield f"{name}: {research.metric} {format_number(value)} ({run_id})"
+
+
+_OF_LOSSES: Final = {"plateau": "run_plateau", "divergence": "run_divergence"}
+"""Code of the monitor's finding -> of ours, which names the run."""
+
+
+def _find_ill_losses(research: Research, facts: Facts) -> Iterator[ConditionFound]:
+    """Losses of live runs that are flat or rise, as the monitor found."""
+    owners = {job: run.id for run in research.list_live() for job in run.jobs}
+    for warned in facts.session_warnings.values():
+        code, run = _OF_LOSSES.get(warned.why.code), owners.get(warned.job)
+        if code is None or run is None:
+            continue
+        reason = Why(code, (("run", run), *warned.why.args))
+        yield ConditionFound(key=f"{warned.why.code}:{run}", severity="low", why=reason)
+
+
+def _find_little_use(research: Research, facts: Facts) -> Iterator[ConditionFound]:
+    """Live runs that use their GPUs little, or tell nothing."""
+    most = research.options.no_metric_seconds
+    for run in research.live:
+        known = facts.runs.get(run)
+        if known is None:
+            continue
+        idle = known.idle_gpu_seconds or 0.0
+        if idle >= LOW_GPU_SECONDS:
+            reason = why("run_gpu_low", run=run, seconds=idle)
+            yield ConditionFound(key=f"gpu:{run}", severity="low", why=reason)
+        if not known.has_metric and known.seconds >= most:
+            reason = why("run_no_metric", run=run, seconds=known.seconds)
+            yield ConditionFound(key=f"no_metric:{run}", severity="low", why=reason)
+
+
+def judge_hypothesis(known: Hypothesis, run: Run, ended: RunEnd) -> Hypothesis:
+    """What follows for a hypothesis from the end of one of its runs: one that says
+    nothing of it is noted, and changes no count."""
+    failures = known.consecutive_failures
+    if ended.met is not None:
+        failures = 0 if ended.met else failures + 1
+    lines = (*known.evidence, _describe_end(run, ended))[-MOST_EVIDENCE:]
+    return replace(known, consecutive_failures=failures, evidence=lines)
+
+
+_MET: Final = {True: "as expected", False: "not as expected", None: "says nothing"}
+
+
+def _describe_end(run: Run, ended: RunEnd) -> str:
+    """`r3 (lr=0.1): not as expected: came to 3.41 at step 900, expected loss < 3`."""
+    values = ", ".join(run.item.overrides)
+    numbers = "" if ended.result is None else f"came to {format_number(ended.result)}"
+    if numbers and ended.step is not None:
+        numbers += f" at step {ended.step}"
+    what = "" if ended.outcome == "completed" else ended.outcome
+    told = (what, numbers, ended.shown, ended.problem)
+    more = ", ".join(part for part in told if part)
+    line = f"{run.id} ({values})" if values else run.id
+    return clean_line(f"{line}: {_MET[ended.met]}: {more or 'no result'}", _LINE_LIMIT)
