@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoexp_tui.config.settings import HouseParser, watch_for_research
+from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.executors.slurm.script import OURS_ALONE, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
+from autoexp_tui.research.options import watch_for_research
 from tests.support.refusals import read_refusals
 
 RUNS = {"class_name": "Null"}
@@ -25,13 +26,6 @@ def test_an_empty_config_has_defaults_and_no_findings() -> None:
     assert HouseParser("/w").executor({}).class_name == "LocalClient"
     # a value at the top is no slip of a section
     assert checked(u="text", pi=3.14, projects=[1], gui=None) == ()
-
-
-def test_a_section_that_nothing_runs_yet_is_refused() -> None:
-    (found,) = checked(research={"goal": "x"})
-    assert found.where == "research"
-    assert "is not available in this version" in found.message
-    assert checked(research=None) == ()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -28,6 +29,7 @@ from autoexp_tui.config.yaml_files import parse_nodes
 from autoexp_tui.executors import wrapper
 from autoexp_tui.model import wording
 from autoexp_tui.plan import expand_sweep
+from autoexp_tui.research import options as research_options
 from autoexp_tui.tree import options as tree_options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,9 +233,10 @@ def test_the_table_of_keys_is_that_of_the_cockpit() -> None:
     assert table in text_of(Path("docs/cockpit.md")), f"it should be:\n{table}"
 
 
-def describe_options() -> Iterator[str]:
-    """A row an option of `tree`: its default, and the sentence below its field."""
-    source = ast.parse(Path(tree_options.__file__).read_text("utf-8"))
+def describe_options(module: ModuleType, places: dict[str, Any]) -> Iterator[str]:
+    """A row an option: its default, and the sentence below its field. `places`: what
+    holds them, by the dots before; parts of those come behind them."""
+    source = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
     said = {
         (kind.name, field.target.id): str(told.value.value)
         for kind in source.body
@@ -244,23 +247,36 @@ def describe_options() -> Iterator[str]:
         and isinstance(told, ast.Expr)
         and isinstance(told.value, ast.Constant)
     }
-    options = tree_options.TreeOptions()
-    parts = {name: getattr(options, name) for name in tree_options.PARTS}
-    places = {"": options, **{f"{name}.": part for name, part in parts.items()}}
-    places["metrics.N."] = tree_options.Metric(name="")
-    for prefix, part in places.items():
-        for name, default in asdict(part).items():
-            if prefix or name not in parts:
-                if name == "metrics":
-                    default = [one["name"] for one in default]
-                shown = "" if default in ("", ()) else f"`{json.dumps(default)}`"
-                told = said[type(part).__name__, name]
-                yield f"| `{prefix}{name}` | {shown} | {told} |"
+    waiting = list(places.items())
+    while waiting:
+        prefix, part = waiting.pop(0)
+        parts = dict[str, Any]()
+        for name in (one.name for one in fields(part)):
+            default = getattr(part, name)
+            if is_dataclass(default):
+                parts[f"{prefix}{name}."] = default
+                continue
+            if name == "metrics":
+                default = [one.name for one in default]
+            shown = "" if default in ("", ()) else f"`{json.dumps(default)}`"
+            yield f"| `{prefix}{name}` | {shown} | {said[type(part).__name__, name]} |"
+        waiting = [*parts.items(), *waiting]
 
 
-def test_the_table_of_options_of_a_search_is_that_of_its_model() -> None:
-    table = "\n".join(["| key | default | |", "|---|---|---|", *describe_options()])
-    assert f"{table}\n" in text_of(Path("docs/tree.md")), f"it should be:\n{table}"
+@pytest.mark.parametrize(
+    ("page", "module", "places"),
+    [
+        ("tree", tree_options,
+         {"": tree_options.TreeOptions(), "metrics.N.": tree_options.Metric(name="")}),
+        ("research", research_options, {"": research_options.ResearchOptions()}),
+    ],
+)  # fmt: skip
+def test_a_table_of_options_is_that_of_its_model(
+    page: str, module: ModuleType, places: dict[str, Any]
+) -> None:
+    rows = describe_options(module, places)
+    table = "\n".join(["| key | default | |", "|---|---|---|", *rows])
+    assert f"{table}\n" in text_of(Path(f"docs/{page}.md")), f"it should be:\n{table}"
 
 
 def test_every_reason_of_a_search_is_documented() -> None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from autoexp_tui.config.spec_reader import Fields, Findings, Kind, read_mapping
+from autoexp_tui.config.spec_reader import (
+    POSITIVE,
+    Fields,
+    Findings,
+    Kind,
+    read_mapping,
+)
 from autoexp_tui.model.agents import AgentSpec, AgentsSettings, Limits, Prices
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 _MODELLESS: Final = ("command", "scripted")
-_ABOVE_ZERO: Final = frozenset(
-    {"wall_seconds", "idle_seconds", "steps", "output_bytes", "disk_bytes"}
-)
 
 
-def _refuse_small(fields: Fields, findings: Findings) -> None:
-    """Bounds of `Limits` and `Prices`."""
+def _refuse_negative(fields: Fields, findings: Findings) -> None:
+    """Bounds of `Limits` and `Prices`, of which some must even be more than 0."""
     for name, value in fields.items():
-        if isinstance(value, int | float) and value <= 0:
-            if name in _ABOVE_ZERO:
-                findings.add(f"is {value}; it must be more than 0", name)
-            elif value < 0:
-                findings.add(f"is {value}; it must not be less than 0", name)
+        if isinstance(value, int | float) and value < 0 and name not in POSITIVE:
+            findings.add(f"is {value}; it must not be less than 0", name)
 
 
 def _read_agent(fields: Fields, findings: Findings) -> None:
@@ -45,8 +45,8 @@ _AGENT: Final = Kind(
     AgentSpec,
     _read_agent,
     parts={
-        "limits": Kind(Limits, _refuse_small),
-        "prices": Kind(Prices, _refuse_small),
+        "limits": Kind(Limits, _refuse_negative),
+        "prices": Kind(Prices, _refuse_negative),
     },
 )
 
@@ -65,6 +65,13 @@ def parse_agents(config: Mapping[str, object]) -> AgentsSettings:
     }
     findings.settle()
     return AgentsSettings(isolation, found)
+
+
+def read_roles(fields: Fields, *names: str) -> None:
+    """An agent is named alone, or as one of a chain."""
+    for name in names:
+        if isinstance(fields.get(name), str):
+            fields[name] = [fields[name]] if fields[name] else []
 
 
 def require_known(names: Sequence[str], where: str, known: Collection[str]) -> None:

@@ -1,8 +1,8 @@
 """The closed subtrees of a config, checked, and turned into core specs.
 
-`project`, `slurm`, `monitoring`, `tree`, `agents` and `ui` are ours: an unknown key in
-them is an error. `research` is ours too, and refused while nothing runs it. `backend`,
-`aux` and whatever the user adds at the top are open.
+`project`, `slurm`, `monitoring`, `tree`, `research`, `agents` and `ui` are ours: an
+unknown key in them is an error. `backend`, `aux` and whatever the user adds at the top
+are open.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from pydantic import ConfigDict, Field
 from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
+from autoexp_tui.config import research_section
 from autoexp_tui.config.agents import parse_agents
-from autoexp_tui.config.spec_reader import Fields, Findings, Kind, require_one
+from autoexp_tui.config.spec_reader import Fields, Findings, Kind, require_one, to_plain
 from autoexp_tui.config.specs import RULES, parse_action, parse_condition
-from autoexp_tui.config.tree_section import TREE, require_agents, to_plain
+from autoexp_tui.config.tree_section import TREE, require_agents
 from autoexp_tui.executors.slurm.script import (
     parse_options,
     parse_seconds,
@@ -37,6 +38,7 @@ from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.ports import Launch, SpecRefused
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
+from autoexp_tui.research.options import watch_for_research
 from autoexp_tui.text.did_you_mean import find_slip
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -47,8 +49,6 @@ TOP_LEVEL: Final = (
     "project", "backend", "slurm", "monitoring", "sweep", "agents", "tree", "research",
     "ui", "aux", "hydra", "defaults",
 )  # fmt: skip
-_UNAVAILABLE: Final = {"research": "The research loop"}
-"""Sections of ours that nothing runs yet, and what they would configure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +263,6 @@ _NO_KEYS: Final = (
     *("flat_share", "flat_steps", "plateau", "plateau_percent", "plateau_steps"),
 )
 """Of `anomalies`: read in older plans, or set by `warnings`."""
-_FLAT_STEPS: Final = 500
-"""Of a research session."""
 SECTIONS: Final[Mapping[str, Kind]] = {
     "project": Kind(ProjectSettings, parts={"mask": Kind(MaskSettings)}),
     "slurm": Kind(
@@ -293,6 +291,7 @@ SECTIONS: Final[Mapping[str, Kind]] = {
         },
     ),
     "tree": TREE,
+    "research": research_section.RESEARCH,
     "ui": Kind(UiSettings, lists={"commands": Kind(OwnCommand).parse}),
 }
 
@@ -324,7 +323,8 @@ class HouseParser:
                 plateau_percent=flat.percent,
             )
         same["notify_command"] = found.notify.command
-        return rule_kinds.Monitoring(**same)
+        made = rule_kinds.Monitoring(**same)
+        return made if config.get("research") is None else watch_for_research(made)
 
     def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:
         """Where the plan's jobs run."""
@@ -368,6 +368,16 @@ class HouseParser:
         require_agents(options, self.agents(config).by_name)
         return to_plain(options)
 
+    def research(self, config: Mapping[str, object]) -> Mapping[str, object]:
+        """How the session researches; empty: it does not."""
+        if config.get("research") is None:
+            return {}
+        options = research_section.RESEARCH.parse(config["research"], "research")
+        executor = self.executor(config).class_name
+        research_section.check_around(options, config, executor)
+        research_section.require_agents(options, self.agents(config).by_name)
+        return to_plain(options)
+
     def agents(self, config: Mapping[str, object]) -> AgentsSettings:
         """The agents by name, and how they are isolated."""
         return parse_agents(config)
@@ -383,18 +393,13 @@ class HouseParser:
             if near := find_slip(key, SECTIONS):
                 hint = f"did you mean `{near}`?"
                 problems.append(Problem("is no key of ours", where=key, hint=hint))
-        for key, what in _UNAVAILABLE.items():
-            # A sweep would run where a search was meant.
-            if config.get(key) is not None:
-                message = f"{what} is not available in this version"
-                hint = f"remove the section `{key}`; without it the sweep runs as it is"
-                problems.append(Problem(message, where=key, hint=hint))
         for question in (
             lambda: section(config, "project"),
             lambda: self.monitoring(config),
             lambda: self.executor(config),
             lambda: self.resources(config),
             lambda: self.tree(config),
+            lambda: self.research(config),
             lambda: parse_agents(config),
             lambda: section(config, "ui"),
             lambda: self.launch(config),
@@ -404,15 +409,6 @@ class HouseParser:
             except SpecRefused as error:
                 problems += error.problems
         return tuple(dict.fromkeys(problems))
-
-
-def watch_for_research(watched: rule_kinds.Monitoring) -> rule_kinds.Monitoring:
-    """How runs of a research session are watched: a flat loss is told even where the
-    config asks for no such warning."""
-    anomalies = watched.anomalies
-    if (anomalies.flat_share, anomalies.flat_steps) != (None, None):
-        return watched
-    return replace(watched, anomalies=replace(anomalies, flat_steps=_FLAT_STEPS))
 
 
 def section(config: Mapping[str, object], name: str) -> Any:

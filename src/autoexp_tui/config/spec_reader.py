@@ -7,6 +7,7 @@ data and a function of the table in `specs`.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -26,11 +27,13 @@ Fields: TypeAlias = dict[str, Any]
 Parse: TypeAlias = Callable[[object, str], Any]
 """What makes a spec of a value at a place."""
 
-_POSITIVE: Final = frozenset(
+POSITIVE: Final = frozenset(
     {
         *("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts"),
         *("poll_seconds", "stall_after_seconds", "quick_seconds", "divergence_percent"),
-        *("eval_timeout_seconds", "heartbeat_seconds"),
+        *("eval_timeout_seconds", "heartbeat_seconds", "no_metric_seconds"),
+        *("breaker_seconds", "gpu_hours", "wall_seconds", "idle_seconds", "steps"),
+        *("output_bytes", "disk_bytes"),
     }
 )
 _LEAST: Final[Mapping[str, float]] = {
@@ -43,6 +46,11 @@ _LEAST: Final[Mapping[str, float]] = {
     **dict.fromkeys(("max_total_idea_evals", "sweep_config_limit"), 1),
     **dict.fromkeys(("max_parallel_evals", "sweep_max_parallel"), 1),
     **dict.fromkeys(("llm_max_inflight", "llm_rate_limit", "max_disk_bytes"), 1),
+    **dict.fromkeys(("gpus", "starve_after", "refill_below", "min_delta"), 0),
+    **dict.fromkeys(("min_interval_seconds", "calls", "tokens", "money"), 0),
+    **dict.fromkeys(("max_items", "attempts", "breaker_failures"), 1),
+    **dict.fromkeys(("falsified_after", "rounds_without_gain"), 1),
+    "context_bytes": 8192,
     "min_points": 2,
     "lock_stale_seconds": SHORTEST_LOCK_STALE_SECONDS,
 }
@@ -142,6 +150,12 @@ class Kind:
         return made
 
 
+def to_plain(options: Any) -> dict[str, Any]:
+    """A spec as a plan carries it: what JSON has a word for."""
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(options)))
+    return plain
+
+
 def read_mapping(value: object, where: str) -> Fields:
     """`value` as a mapping of one's own; raises SpecRefused where it is none."""
     if isinstance(value, Mapping):
@@ -166,7 +180,7 @@ def _refuse_numbers(names: Set[str], fields: Fields, findings: Findings) -> None
             del fields[name]
             findings.add(f"is {str(value).lower()}, which is no number", name)
         elif isinstance(value, int | float):
-            if name in _POSITIVE and value <= 0:
+            if name in POSITIVE and value <= 0:
                 findings.add(f"is {value}; it must be more than 0", name)
             elif value < _LEAST.get(name, -math.inf):
                 least = f"{_LEAST[name]:g}"

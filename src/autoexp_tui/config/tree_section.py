@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
-from autoexp_tui.config.agents import require_known
+from autoexp_tui.config.agents import read_roles, require_known
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind
 from autoexp_tui.tree.options import PARTS, Metric, TreeOptions
 from autoexp_tui.tree.results_csv import ID_COLUMN, STATUS_COLUMN
@@ -21,12 +19,6 @@ def parse_metric(value: object, where: str) -> Metric:
     fields = {"name": value} if isinstance(value, str) else value
     made: Metric = _METRIC.parse(fields, where)
     return made
-
-
-def to_plain(options: TreeOptions) -> dict[str, Any]:
-    """As a plan carries them: what JSON has a word for."""
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(options)))
-    return plain
 
 
 def _read_metric(fields: Fields, findings: Findings) -> None:
@@ -57,13 +49,6 @@ def _refuse_pair(fields: Fields, findings: Findings, *names: str) -> None:
         findings.add(message, hint="keep one of them")
 
 
-def _read_roles(fields: Fields) -> None:
-    """An agent is named alone, or as one of several."""
-    for name in ("agent", "review_agent"):
-        if isinstance(fields.get(name), str):
-            fields[name] = [fields[name]] if fields[name] else []
-
-
 def require_agents(options: TreeOptions, known: Collection[str]) -> None:
     """Refuse roles whose agents nobody knows; raises SpecRefused."""
     ideas, implement = options.ideas, options.implement
@@ -73,7 +58,7 @@ def require_agents(options: TreeOptions, known: Collection[str]) -> None:
 
 
 def _read_ideas(fields: Fields, findings: Findings) -> None:
-    _read_roles(fields)
+    read_roles(fields, "agent")
     _read_words(fields, findings, "command")
     _refuse_pair(fields, findings, "agent", "command", "dir")
 
@@ -121,7 +106,7 @@ def _read_tree(fields: Fields, findings: Findings) -> None:
 
 
 def _read_implement(fields: Fields, findings: Findings) -> None:
-    _read_roles(fields)
+    read_roles(fields, "agent", "review_agent")
     _read_words(fields, findings, "test_command")
 
 

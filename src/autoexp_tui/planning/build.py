@@ -254,13 +254,17 @@ def build_plan_outcome(
     closed, errors = _read_closed(base)
     session, executor = Monitoring(), ExecutorSpec()
     tree: Mapping[str, object] = {}
+    research: Mapping[str, object] = {}
     agents = AgentsSettings()
     try:
         session, executor = parser.monitoring(closed), parser.executor(closed)
         tree, agents = parser.tree(closed), parser.agents(closed)
+        research = parser.research(closed)
     except FAULTS as error:
         errors += list_problems(error, "")
-    makes_jobs = sweep is not None or not closed.get("tree")  # a search makes its own
+    # A search and a research loop make their own.
+    has_policy = bool(closed.get("tree") or closed.get("research"))
+    makes_jobs = sweep is not None or not has_policy
     try:
         expansion = expand(sweep) if makes_jobs else Expansion(())
     except SweepRefused as refused:
@@ -293,6 +297,7 @@ def build_plan_outcome(
             rule_sets=resolution.finisher.rule_sets,
             executor=executor,
             tree=tree,
+            research=research,
             agents=agents.by_name,
             isolation=agents.isolation,
             holes=holes,

@@ -197,8 +197,7 @@ _OF_THE_SESSION: Final = (
     "monitoring.lock_stale_seconds.",
     *("slurm.client.", "slurm.max_parallel.", "slurm.template_path."),
     *("slurm.launcher_cmd.", "slurm.srun_opts.", "slurm.confirm.", "ui."),
-    "agents.",
-    "tree.",
+    *("agents.", "tree.", "research."),
 )
 """What one engine, one executor and one screen have, with a dot behind."""
 EARLY: Final = {

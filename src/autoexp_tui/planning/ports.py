@@ -98,6 +98,9 @@ class SpecParser(Protocol):
     def tree(self, config: Mapping[str, object]) -> Mapping[str, object]:
         """`tree` of a resolved base config, checked; empty where it has none."""
 
+    def research(self, config: Mapping[str, object]) -> Mapping[str, object]:
+        """`research` of a resolved base config, checked; empty where it has none."""
+
     def agents(self, config: Mapping[str, object]) -> AgentsSettings:
         """`agents` of a resolved base config, checked."""
 

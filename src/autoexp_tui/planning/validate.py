@@ -80,7 +80,7 @@ def validate_execution_plan(
     lint = _PlanLint(plan, known)
     overlaps, nested = _find_overlaps(plan)
     errors = [
-        *([] if plan.jobs or plan.tree else [_explain_no_jobs(plan)]),
+        *([] if plan.jobs or plan.tree or plan.research else [_explain_no_jobs(plan)]),
         *_check_names(plan.jobs),
         *overlaps,
         *_check_ring(plan),

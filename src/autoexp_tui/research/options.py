@@ -8,8 +8,10 @@ The sentence below a field is its row in docs/research.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
+
+from autoexp_tui.model.rules import Monitoring
 
 Approval: TypeAlias = Literal["auto", "ask"]
 
@@ -150,6 +152,7 @@ PARTS: Final[Mapping[str, type[Any]]] = {
 }
 """Keys of `research` that hold keys."""
 ROLES: Final = ("research", "fixer")
+_FLAT_STEPS: Final = 500
 
 
 def read_options(research: Mapping[str, Any]) -> ResearchOptions:
@@ -164,6 +167,15 @@ def read_options(research: Mapping[str, Any]) -> ResearchOptions:
     for key in PARTS.keys() & given.keys():
         given[key] = PARTS[key](**given[key])
     return ResearchOptions(**given)
+
+
+def watch_for_research(watched: Monitoring) -> Monitoring:
+    """How runs of a research session are watched: a flat loss is told even where the
+    config asks for no such warning."""
+    anomalies = watched.anomalies
+    if (anomalies.flat_share, anomalies.flat_steps) != (None, None):
+        return watched
+    return replace(watched, anomalies=replace(anomalies, flat_steps=_FLAT_STEPS))
 
 
 def _freeze(value: Any) -> Any:
