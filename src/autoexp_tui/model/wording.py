@@ -533,6 +533,35 @@ repeated_change: change known
     {evaluation} made the same change
 not_measured: not measured
     it was not measured
+# the list of a research, and its budgets
+no_room: waits for {wanted}
+    ready; waits for {wanted} (free: {have})
+room_kept: room is kept for {item}
+    ready; room is kept for {item}, which others have overtaken often enough
+beyond_capacity: wants {wanted} of {have}
+    can never start: it wants {wanted} (in all: {have})
+dependency_unknown: no {name}
+    can never start: it waits for {name}, and neither an item nor a run has this name
+dependency_ring: waits for itself
+    can never start: it waits for itself ({path})
+dependency_stuck: its {name} cannot start
+    can never start: it waits for {name}, which cannot either
+code_unapproved: its code waits for you
+    waits until the change of code of {consultation} is approved. A shows it.
+code_refused: its code is not approved
+    can never start: the change of code of {consultation} was not approved
+budget_reached: {budget} used up
+    nothing more begins: a budget is used up ({budget}: {spent} of {limit})
+budget_used: {percent} % of {budget} used
+    {percent} % of a budget are used ({budget}: {spent} of {limit})
+budget_low: {budget}: below {percent} % left
+    below {percent} % of a budget are left ({budget}: {spent} of {limit} used)
+calls_spent: {budget} used up[ ({role})]
+    no agent is called: a budget is used up ({budget}[ of the role {role}]: {spent} of
+    {limit})
+call_unaffordable: {budget} run short[ ({role})]
+    no agent is called: a call uses about {wanted}, which a budget has not left
+    ({budget}[ of the role {role}]: {spent} of {limit})
 # refusals
 stale: changed meanwhile
     nothing was done: {jobs} changed since you looked. Look again, then repeat.

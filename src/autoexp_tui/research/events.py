@@ -57,6 +57,12 @@ def _trigger(research: Research, kind: TriggerKind, about: str, t: float) -> Non
     research.triggers = (*research.triggers, Trigger(kind, about, t))
 
 
+def _note_end(research: Research, run: str, t: float) -> None:
+    """A run has an end that the agent is told: a list that is low counts anew."""
+    research.was_low = False
+    _trigger(research, "run_finished", run, t)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResearchBegun(_OfResearch, verb="research began"):
     """Somebody started the research loop of the session's plan."""
@@ -64,7 +70,8 @@ class ResearchBegun(_OfResearch, verb="research began"):
     def apply(self, state: SessionState, record: Recorded) -> None:
         assert state.base is not None, "research belongs to a plan"
         assert state.base.research, "which has a section for it"
-        state.parts[PART] = Research(read_options(state.base.research))
+        options = read_options(state.base.research)
+        state.parts[PART] = Research(options, last_call_lived=state.lived)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,12 +390,11 @@ class RunJudged(_OfResearch):
             research.rounds_since_improvement = 0 if self.improved else more
         if self.ended.outcome == "completed":
             research.fix_streaks = {}
-        research.was_low = False
         research.told_stuck = ()
         if self.to_fixer:
             research.to_fix = (*research.to_fix, self.run)
         else:
-            _trigger(research, "run_finished", self.run, record.t)
+            _note_end(research, self.run, record.t)
 
     def format_headline(self, now: float) -> Headline:
         met = {True: "as expected", False: "not as expected", None: ""}
@@ -422,7 +428,7 @@ class FixDecided(_OfResearch):
         done = self.consultation
         research.open = tuple(name for name in research.open if name != done)
         if item is None:
-            _trigger(research, "run_finished", self.run, record.t)
+            _note_end(research, self.run, record.t)
             return
         relaunch = {"fix_applied": self.fix_applied, "fix_relaunch": item.id}
         _change_run(state, self.run, **relaunch)

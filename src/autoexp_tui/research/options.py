@@ -60,7 +60,8 @@ class RoleBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """What the session may use. Where one is reached, nothing more begins."""
+    """What the session may use. When time or GPU hours are used up nothing more begins;
+    when calls, tokens or money are, no agent is called any more."""
 
     wall_seconds: float | None = None
     """For which engines of the session have lived; null: no limit."""

@@ -1,0 +1,238 @@
+"""What the session may use and has used: time, GPU hours, and calls of agents with
+their tokens and money.
+
+Time and GPU hours end everything when they are used up. Calls, tokens and money end
+calls alone: what they have paid for is still run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.model.states import Why, why
+from autoexp_tui.research.options import ROLES
+from autoexp_tui.research.state import Milestone, list_jobs
+from autoexp_tui.text.spelling import duration, format_number
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.state import Attempt, JobRecord
+    from autoexp_tui.research.state import (
+        BudgetName,
+        Item,
+        Research,
+        Role,
+        Run,
+        Severity,
+    )
+
+MILESTONES: Final = (75, 50, 25, 10)
+"""Percent of a budget that are left."""
+_USED_WARNINGS: Final[tuple[tuple[int, Severity], ...]] = ((50, "low"), (80, "medium"))
+"""Percent of a budget that are used."""
+_LOW_PERCENT: Final = 25
+"""Below so much of a budget left it is a warning."""
+_ENDING: Final = frozenset({"wall_seconds", "gpu_hours"})
+"""When these are used up nothing more begins."""
+_HOUR: Final = 3600.0
+_LABELS: Final[Mapping[BudgetName, str]] = {
+    "wall_seconds": "time",
+    "gpu_hours": "GPU hours",
+    "calls": "calls",
+    "tokens": "tokens",
+    "money": "money",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a budget is used; seconds, GPU hours, calls, tokens, or money."""
+
+    name: BudgetName
+    used: float
+    limit: float
+
+    @property
+    def left(self) -> float:
+        """The share that is left, 0 to 1."""
+        return max(0.0, 1 - self.used / self.limit) if self.limit > 0 else 0.0
+
+    def is_used(self, percent: float) -> bool:
+        """Whether so much of it is used; of nothing everything is."""
+        return 100 * self.used >= percent * self.limit
+
+    @property
+    def words(self) -> dict[str, str]:
+        """For a reason."""
+        spelled = (format_amount(self.name, n) for n in (self.used, self.limit))
+        spent, limit = spelled
+        return {"budget": _LABELS[self.name], "spent": spent, "limit": limit}
+
+
+def format_amount(name: BudgetName, amount: float) -> str:
+    """For people."""
+    return duration(amount) if name == "wall_seconds" else format_number(amount)
+
+
+def measure_uses(
+    research: Research, jobs: Mapping[str, JobRecord], t: float, lived: float
+) -> tuple[Use, ...]:
+    """Of the budgets that have a limit. `t`, `lived`: the present moment; runs that
+    ended are counted by what was noted of them, so that it costs what runs."""
+    budgets = research.options.budgets
+    seconds = research.gpu_seconds
+    if budgets.gpu_hours is not None:
+        runs = research.list_live()
+        seconds += sum(measure_gpu_seconds(run, jobs, t) for run in runs)
+    used: dict[BudgetName, float] = {
+        "wall_seconds": lived,
+        "gpu_hours": seconds / _HOUR,
+    }
+    return _make_uses(used | _measure_calls(research, *ROLES), budgets)
+
+
+def measure_gpu_seconds(run: Run, jobs: Mapping[str, JobRecord], t: float) -> float:
+    """GPUs times the seconds that a run held them, up to `t`. What its item wants is
+    held while any of its jobs runs; otherwise each job holds its own."""
+    held = [
+        (job.spec.resources.gpus, *span)
+        for job in list_jobs(run, jobs)
+        if job.spec.place == "main"
+        for one in job.attempts
+        if (span := _find_span(one, t)) is not None
+    ]
+    if run.item.gpus is None:
+        return sum(gpus * (end - begin) for gpus, begin, end in held)
+    seconds, until = 0.0, float("-inf")
+    for begin, end in sorted((begin, end) for _, begin, end in held):
+        seconds += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return run.item.gpus * seconds
+
+
+def list_crossed(research: Research, uses: tuple[Use, ...]) -> list[Milestone]:
+    """Milestones that were not told yet; all that were passed since the last look."""
+    found = (
+        Milestone(use.name, percent)
+        for use in uses
+        for percent in MILESTONES
+        if use.is_used(100 - percent)
+    )
+    return [one for one in found if one not in research.milestones]
+
+
+def list_warned(
+    uses: tuple[Use, ...],
+) -> list[tuple[str, Severity, Why, tuple[str, ...]]]:
+    """What there is to warn of: key, severity, reason, evidence. Each holds from then
+    on; whoever warns keeps the keys."""
+    return [one for use in uses for one in _list_warned(use)]
+
+
+def find_reached(uses: tuple[Use, ...]) -> Why | None:
+    """Why nothing more begins: the time or the GPU hours are used up."""
+    ending = (use for use in uses if use.name in _ENDING)
+    reached = next((use for use in ending if use.is_used(100)), None)
+    return None if reached is None else why("budget_reached", **reached.words)
+
+
+def find_refusal(research: Research, role: Role, uses: tuple[Use, ...]) -> Why | None:
+    """Why no call of a role may begin: a budget of all calls or of this role has no
+    room for one that uses what the role's calls have used on average, beside those
+    under way. None: it may."""
+    if (reached := find_reached(uses)) is not None:
+        return reached
+    calling: list[Role] = [
+        research.consultations[name].role
+        for name in research.open
+        if research.consultations[name].ended_lived is None
+    ]
+    own = getattr(research.options.budgets, role)
+    limits = [(use, "", calling) for use in uses if use.name not in _ENDING]
+    limits += [
+        (use, role, [one for one in calling if one == role])
+        for use in _make_uses(_measure_calls(research, role), own)
+    ]
+    for use, whose, under_way in limits:
+        wanted, *reserved = (
+            _estimate_call(research, one)[use.name] for one in (role, *under_way)
+        )
+        left = use.limit - use.used - sum(reserved)
+        words = use.words | ({"role": whose} if whose else {})
+        if left <= 0:
+            return why("calls_spent", **words)
+        if wanted > left:
+            words["wanted"] = format_amount(use.name, wanted)
+            return why("call_unaffordable", **words)
+    return None
+
+
+def estimate_item(research: Research, item: Item) -> float:
+    """GPU hours that an item may need: its GPUs for as long as the median of runs that
+    held some; before the first, for the longest time limit of its jobs; else 0."""
+    held = sorted(
+        run.ended.gpu_seconds / run.gpus
+        for run in research.runs.values()
+        if run.ended is not None and run.gpus and run.ended.gpu_seconds
+    )
+    if held:
+        middle = len(held) // 2
+        seconds = (held[middle] + held[~middle]) / 2
+    else:
+        limits = (job.resources.time_limit_seconds or 0.0 for job in item.jobs)
+        seconds = max(limits, default=0.0)
+    return item.wanted_gpus * seconds / _HOUR
+
+
+def _make_uses(used: Mapping[BudgetName, float], limits: object) -> tuple[Use, ...]:
+    """Of what has a limit, which is named as the budget is."""
+    return tuple(
+        Use(name, amount, limit)
+        for name, amount in used.items()
+        if (limit := getattr(limits, name)) is not None
+    )
+
+
+def _measure_calls(research: Research, *roles: Role) -> dict[BudgetName, float]:
+    """What calls of these roles have used."""
+    usages = [research.usage[role] for role in roles if role in research.usage]
+    return {
+        "calls": sum(research.calls.get(role, 0) for role in roles),
+        "tokens": sum(one.input_tokens + one.output_tokens for one in usages),
+        "money": sum(research.costs.get(role, 0.0) for role in roles),
+    }
+
+
+def _estimate_call(research: Research, role: Role) -> dict[BudgetName, float]:
+    """What one call of a role uses: the mean of those that have ended."""
+    used = _measure_calls(research, role)
+    calls = used["calls"] or 1
+    return {name: amount / calls for name, amount in used.items()} | {"calls": 1}
+
+
+def _find_span(attempt: Attempt, t: float) -> tuple[float, float] | None:
+    """From when to when an attempt ran; None: it did not begin."""
+    begin, end = attempt.began_at, attempt.ended_at
+    if begin is None:
+        return None
+    return begin, max(begin, t if end is None else end)
+
+
+def _list_warned(use: Use) -> list[tuple[str, Severity, Why, tuple[str, ...]]]:
+    words = use.words
+    evidence = (f"{words['spent']} of {words['limit']} used",)
+    found: list[tuple[str, Severity, Why, tuple[str, ...]]] = [
+        (
+            f"budget_used_{use.name}_{percent}",
+            severity,
+            why("budget_used", percent=percent, **words),
+            evidence,
+        )
+        for percent, severity in _USED_WARNINGS
+        if use.is_used(percent)
+    ]
+    if 100 * (use.limit - use.used) < _LOW_PERCENT * use.limit or not use.limit:
+        told = why("budget_low", percent=_LOW_PERCENT, **words)
+        found.append((f"budget_low_{use.name}", "medium", told, evidence))
+    return found
