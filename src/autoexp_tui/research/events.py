@@ -269,6 +269,8 @@ class DecisionApplied(_OfResearch):
         one = research.consultations[self.consultation]
         if self.items is not None:
             _set_items(research, self.items)
+            # The agent knows how few it has left.
+            research.was_low = len(self.items) < research.options.refill_below
         if self.hypotheses is not None:
             research.hypotheses = {known.id: known for known in self.hypotheses}
         if self.reflection is not None:
