@@ -161,6 +161,26 @@ def test_a_policy_reads_what_runs_tell_when_they_tell_it_and_nothing_of_runs_bef
     assert read[-1] == (1, 9.0, [(1, 9.0)], None, None)
 
 
+def test_a_policy_reads_the_end_of_the_log_of_a_run_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decide(_: TallyPolicy, context: DecisionContext) -> None:
+        for name in ("a", "b"):
+            run = context.find_run(name)
+            tails[name, context.job(name).state] = run.tail if run else ""
+
+    tails: dict[tuple[str, str], str] = {}
+    monkeypatch.setattr(TallyPolicy, "decide", decide)
+    told = says(20.0, "MemoryError", "ended")
+    scripts = {"a": [[writes(told, seconds=30.0, exit_code=1)]],
+               "b": [[writes(told, seconds=30.0)]]}  # fmt: skip
+    one = Bench(plan(job("a"), job("b")), scripts)
+    one.order(SetGoal(goal=1))
+    one.ends()
+    assert tails["a", "RUNNING"] == tails["b", "COMPLETED"] == ""
+    assert tails["a", "FAILED"] == "MemoryError\nended\n"
+
+
 def pair_of(name: str = "p") -> Bench:
     """A session whose policy asks for two jobs, the second behind the first."""
     one = bench(plan(job("a"), job("b", 1)))

@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from autoexp_tui.research.fixer import build_fixed_item, needs_person, plan_next
+from autoexp_tui.model.states import Cause
+from autoexp_tui.research.fixer import (
+    _BY_CAUSE,
+    MECHANICAL,
+    build_fixed_item,
+    classify_failure,
+    needs_person,
+    plan_next,
+)
 from autoexp_tui.research.options import Fixer, ResearchOptions
 from autoexp_tui.research.state import Fix, Item, Research, Run
+from autoexp_tui.text.sanitize import clean
 
 FIXER = Fixer(agent=("mechanic",), may_override=("train.batch_size", "model", "opt.*"))
 RUN = Run(id="r3", item=Item(id="r3", overrides=("train.lr=1e-3", "+note=a")), jobs=())
@@ -79,3 +90,48 @@ def test_a_fix_of_keys_that_are_not_named_needs_a_person(
     overrides: tuple[str, ...], needed: bool
 ) -> None:
     assert needs_person(Fix(run="r3", overrides=overrides), FIXER) is needed
+
+
+TAILS = sorted((Path(__file__).parent / "log_tails").glob("*.txt"))
+"""Ends of logs; each is named by its failure, and by who said so."""
+UNFIXABLE = {"unknown", "infrastructure"}
+
+
+@pytest.mark.parametrize("path", TAILS, ids=lambda path: path.stem)
+def test_a_failure_is_told_by_the_end_of_its_log(path: Path) -> None:
+    failure = path.name.partition(".")[0]
+    expected = "" if failure in UNFIXABLE else failure
+    tail = path.read_text(encoding="utf-8")
+    for read in (tail, clean(tail, keep_newlines=True), "\n" * 900 + tail):
+        assert classify_failure(Cause.EXIT_CODE, read) == expected
+    assert classify_failure(Cause.EXIT_CODE, tail + "step\n" * 200) == ""
+    assert classify_failure(Cause.STALL, tail) == ""
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+FULL = "OSError: [Errno 28] No space left on device"
+
+
+@pytest.mark.parametrize(("cause", "tail", "expected"), [
+    (Cause.OUT_OF_MEMORY, "", "oom"), (Cause.OUT_OF_MEMORY, FULL, "oom"),
+    (Cause.TIMEOUT, "", "timeout"), (Cause.TIMEOUT, OOM, "oom"),
+    (Cause.TIMEOUT, FULL, ""), (Cause.SIGNAL, OOM, "oom"), (Cause.SIGNAL, "", ""),
+    ("", OOM, ""), ("of a later version", OOM, ""),
+    *((cause, OOM, "") for cause in Cause if cause not in _BY_CAUSE),
+])  # fmt: skip
+def test_what_ended_a_run_goes_before_what_its_log_says(
+    cause: str, tail: str, expected: str
+) -> None:
+    assert classify_failure(cause, tail) == expected
+
+
+def test_each_failure_has_its_row_and_its_tails() -> None:
+    names = {row.name for row in MECHANICAL}
+    assert names - {""} == {path.name.partition(".")[0] for path in TAILS} - UNFIXABLE
+    assert set(filter(None, _BY_CAUSE.values())) < names
+
+
+def test_no_search_of_a_line_takes_longer_than_its_length_allows() -> None:
+    bounded = re.compile(r"\\d\+|\[\\d\.\]\*|\.\{0,\d+\}")
+    for row in MECHANICAL:
+        assert not re.search(r"[*+]|\{\d*,", bounded.sub("", row.pattern.pattern))

@@ -24,7 +24,7 @@ from autoexp_tui.model.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.model.snapshot import InQueue
 from autoexp_tui.model.specs import Place
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, Why, why
+from autoexp_tui.model.states import Cause, Outcome, Why, why
 from autoexp_tui.model.wording import CAUSES
 from autoexp_tui.scheduling.circuit_breaker import end_attempt
 from autoexp_tui.text.log_lines import find_error_line, find_nan_line
@@ -236,5 +236,6 @@ class RunReports:
             evidence = f"its log could not be read: {read.problem}"
         utc = context.now.utc
         ended = report_reducer.decide_end(job, report, utc, evidence, tail)
+        run.tail = "" if ended.outcome is Outcome.COMPLETED else tail
         reached = run.reached if run.attempt == number else None
         end_attempt(context, replace(ended, reached=reached))

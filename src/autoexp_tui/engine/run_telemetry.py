@@ -226,6 +226,7 @@ class RunTelemetry:
     """Metric -> the source that tells it."""
     earlier: Mapping[str, MetricFact] = field(default_factory=dict)
     """The newest values of the runs before: until they are told again, old ones."""
+    tail: str = ""
 
     @property
     def number(self) -> tuple[int, int]:
@@ -276,7 +277,7 @@ class RunTelemetry:
         self.best = None if result is None else float(result)
         if self.best is None and newest is not None:
             self.best = newest.value
-        self.once = set()
+        self.once, self.tail = set(), ""
         self.replaced = attempt.log_replaced
         self.patterns = locate_files(rules, job.spec)
         self.searched = False

@@ -102,6 +102,11 @@ class LiveRun(Protocol):
     def total(self) -> int | None:
         """Its last step, as far as its log tells."""
 
+    @property
+    def tail(self) -> str:
+        """The end of its log, of one that has failed; empty: it has not, or an engine
+        before saw its end."""
+
     def find_value(self, metric: str) -> MetricFact | None:
         """The newest value of a metric (canonical name), of GPUs the mean."""
 

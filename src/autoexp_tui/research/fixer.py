@@ -9,7 +9,7 @@ can have caused, even where a known failure followed from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import count
 from typing import Final, Literal, NamedTuple
@@ -146,20 +146,12 @@ def plan_next(
 ) -> Literal["fix", "research"]:
     """Who is asked about a run that failed: the fixer, as long as its fixes of such
     failures, and of this run, have not failed too often in a row."""
-    options = research.options.fixer
-    made = sum(1 for _ in _list_fixed(research, run))
+    options, made, first = research.options.fixer, 0, run
+    while made < options.attempts and first.item.fixes in research.runs:
+        first, made = research.runs[first.item.fixes], made + 1
     most = max(research.fix_streaks.get(mechanical, 0), made)
     is_fixable = options.agent and mechanical and most < options.attempts
     return "fix" if is_fixable else "research"
-
-
-def _list_fixed(research: Research, run: Run) -> Iterator[Run]:
-    """The runs that this one repeats with a fix, the newest first."""
-    seen = {run.id}
-    while (before := research.runs.get(run.item.fixes)) and before.id not in seen:
-        seen.add(before.id)
-        yield before
-        run = before
 
 
 _FIXED: Final = re.compile(r"_fix\d+\Z")

@@ -27,7 +27,7 @@ LOW_GPU_SECONDS: Final = 120.0
 MOST_EVIDENCE: Final = 20
 """Lines of a hypothesis, the newest."""
 _SHOWN: Final = 10
-"""Lines of a warning."""
+"""Lines of a warning, the newest."""
 _LINE_LIMIT: Final = 300
 
 
@@ -125,6 +125,12 @@ def _find_no_gain(research: Research) -> Iterator[ConditionFound]:
     if times < 1 or key in research.warnings:
         return
     best = {} if research.best is None else {"value": research.best}
+    late = {*rounds[since:]}
+    lines = [
+        _describe_end(run, run.ended)
+        for run in research.runs.values()
+        if run.ended and run.item.consultation in late
+    ]
     yield ConditionFound(
         key=key,
         severity="high",
@@ -135,23 +141,8 @@ def _find_no_gain(research: Research) -> Iterator[ConditionFound]:
             run=research.best_run,
             **best,
         ),
-        evidence=tuple(_describe_gains(research, rounds[since:][-_SHOWN:])),
+        evidence=tuple(lines[-_SHOWN:]),
     )
-
-
-def _describe_gains(research: Research, names: Sequence[str]) -> Iterator[str]:
-    """A line for each round: the best of its runs."""
-    of_round: dict[str, list[tuple[float, str]]] = {name: [] for name in names}
-    for run in research.runs.values():
-        result = run.ended.result if run.ended else None
-        if result is not None and run.item.consultation in of_round:
-            of_round[run.item.consultation].append((result, run.id))
-    for name, results in of_round.items():
-        if not results:
-            yield f"{name}: no result"
-            continue
-        value, run_id = min(results) if research.mode == "min" else max(results)
-        yield f"{name}: {research.metric} {format_number(value)} ({run_id})"
 
 
 _OF_LOSSES: Final = {"plateau": "run_plateau", "divergence": "run_divergence"}
@@ -195,7 +186,7 @@ def judge_hypothesis(known: Hypothesis, run: Run, ended: RunEnd) -> Hypothesis:
     return replace(known, consecutive_failures=failures, evidence=lines)
 
 
-_MET: Final = {True: "as expected", False: "not as expected", None: "says nothing"}
+_MET: Final = {True: "as expected: ", False: "not as expected: ", None: ""}
 
 
 def _describe_end(run: Run, ended: RunEnd) -> str:
@@ -205,7 +196,6 @@ def _describe_end(run: Run, ended: RunEnd) -> str:
     if numbers and ended.step is not None:
         numbers += f" at step {ended.step}"
     what = "" if ended.outcome == "completed" else ended.outcome
-    told = (what, numbers, ended.shown, ended.problem)
-    more = ", ".join(part for part in told if part)
+    told = ", ".join(filter(None, (what, numbers, ended.shown, ended.problem)))
     line = f"{run.id} ({values})" if values else run.id
-    return clean_line(f"{line}: {_MET[ended.met]}: {more or 'no result'}", _LINE_LIMIT)
+    return clean_line(f"{line}: {_MET[ended.met]}{told or 'no result'}", _LINE_LIMIT)
