@@ -37,6 +37,7 @@ def list_names(chosen: Chosen) -> str:
     ([item("a", jobs=5)], ALL, "a"),  # its jobs take turns
     ([item("a", 5), item("b", 0)], Room(None, None), "a b"),
     ([item("a", None, jobs=0)], Room(1, 0), "a"),
+    ([item("a", None, jobs=0)], Room(0, 8), ""),
     ([item("a", depends_on=("r",)), item("b", depends_on=("a",))], ALL, "a"),
     ([item("a", depends_on=("live",)), item("b", code_ref="c1")], ALL, "b"),
     ([item("a"), item("b")], Room(0, 8), ""),
