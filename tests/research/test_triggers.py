@@ -148,6 +148,21 @@ def test_a_call_is_made_when_its_time_has_come(
     assert find_call_time(research(**fields), 100.0) == called
 
 
+@pytest.mark.parametrize(("fields", "wake"), [
+    ({"last_call_lived": 40.0}, 940.0),
+    ({"last_call_lived": -900.0}, 100.0),
+    ({"triggers": RUN_END, "last_opened_lived": 70.0}, 130.0),
+    # Who looks at it now may have to wait for another reason: it is no time to look.
+    ({"triggers": RUN_END}, None),
+    ({"open_calls": (Consultation(id="c1"),)}, None),
+    ({"stopped": why("research_stuck")}, None),
+])  # fmt: skip
+def test_the_next_look_is_for_a_call_or_the_heartbeat(
+    fields: dict[str, Any], wake: float | None
+) -> None:
+    assert find_wake(research(**fields), 100.0) == wake
+
+
 @pytest.mark.parametrize(("fields", "chosen", "fired"), [
     ({}, NOTHING, ["list_depleted"]),
     ({"items": 1}, NOTHING, ["list_depleted"]),

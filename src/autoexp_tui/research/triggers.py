@@ -56,12 +56,14 @@ def find_call_time(research: Research, lived: float) -> float | None:
 
 def find_wake(research: Research, lived: float) -> float | None:
     """When to look again if nothing happens, in seconds that the session has lived:
-    for the next call or for the heartbeat. None: an event leads on, or nothing does."""
+    for the next call or for the heartbeat. None: an event leads on, nothing does, or a
+    call is due already, which whoever looks now makes or has a reason not to."""
     if _is_over(research) or is_answer_due(research):
         return None
-    if research.triggers:
-        return find_call_time(research, lived)
-    return max(lived, _find_heartbeat(research))
+    if not research.triggers:
+        return max(lived, _find_heartbeat(research))
+    due = find_call_time(research, lived)
+    return None if due == lived else due
 
 
 def is_answer_due(research: Research) -> bool:
