@@ -47,10 +47,11 @@ _PAIR: Final = re.compile(
         (?P<value>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s,}\])"';&]+)""",
     re.VERBOSE,
 )
-_MAY_HOLD: Final = re.compile(
-    r"token|secret|passw|credential|key|hf_|sk-|gh[pousr]_|github_pat|AKIA|ASIA|://",
-    re.IGNORECASE,
+_HINTS: Final = (
+    *("token", "secret", "passw", "credential", "key", "hf_", "sk-", "github_pat"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia", "asia", "://"),
 )
+"""One of these is in every text that holds a secret, whatever its case."""
 _YAML_KEY: Final = re.compile(
     r"(?P<indent>[+-]?\s*(?:- )*)(?P<key>[\w.\-/@]+|'[^']*'|\"[^\"]*\"):[ ]+"
     r"(?P<value>\S.*)"
@@ -116,7 +117,7 @@ def mask_values(
 
 def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
     """Text with `key=value`, `key: value` and `--key value` of secrets masked."""
-    if not rules.add and not _MAY_HOLD.search(text):
+    if not rules.add and not _may_hold(text):
         return text
     shown: list[str] = []
     end_of_last = at = 0
@@ -154,7 +155,7 @@ def mask_override(text: str, rules: MaskRules = NO_RULES) -> str:
 
 def mask_yaml(text: str, rules: MaskRules = NO_RULES) -> str:
     """YAML, or a diff of it, with secrets masked, those of many lines too."""
-    if not rules.add and not _MAY_HOLD.search(text):
+    if not rules.add and not _may_hold(text):
         return text
     lines: list[str] = []
     deeper: int | None = None
@@ -175,9 +176,14 @@ def mask_yaml(text: str, rules: MaskRules = NO_RULES) -> str:
     return "\n".join(lines)
 
 
+def _may_hold(text: str) -> bool:
+    folded = text.casefold()
+    return any(hint in folded for hint in _HINTS)
+
+
 def mask_shapes(text: str) -> str:
     """Text without what is a secret by its shape, whatever it is called."""
-    if not _MAY_HOLD.search(text):
+    if not _may_hold(text):
         return text
     return _USER_IN_URL.sub(rf"\1:{MASK}@", _SHAPES.sub(MASK, text))
 

@@ -1,0 +1,167 @@
+"""experiment_state.json: all that the research loop knows, as plain data for programs
+and agents. It is a view: nothing is ever read back from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from autoexp_tui.model.states import JobState, Why
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.research.budgets import measure_uses
+from autoexp_tui.research.readings import (
+    Reading,
+    choose_main,
+    list_points,
+    measure_busy,
+    measure_seconds,
+    read_jobs,
+)
+from autoexp_tui.telemetry.curves import BUSY
+from autoexp_tui.text.log_lines import EVAL_LOSS, LEARNING_RATE, LOSS
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.snapshot import Live
+    from autoexp_tui.research.ports import View
+    from autoexp_tui.research.state import Consultation, Item, Research, Run
+
+VERSION: Final = 1
+MOST_POINTS: Final = 200
+"""Of the history of one run."""
+_NAMES: Final = {
+    LOSS: "loss",
+    EVAL_LOSS: "eval_loss",
+    LEARNING_RATE: "lr",
+    BUSY: "gpu_util_pct",
+    "samples_per_second": "samples_per_sec",
+}
+"""Metrics that have another name in the file; all others have their own."""
+
+
+def build_state(view: View, live: Mapping[str, Live]) -> dict[str, Any]:
+    """The content of experiment_state.json, of values that JSON has: a number that is
+    not finite is a text. `live`: of jobs that are watched. Times are seconds of Unix
+    time, as the session counts them."""
+    research = view.research
+    made = {
+        "version": VERSION,
+        "as_of": view.t,
+        "goal": research.options.goal,
+        "objective": {
+            **_list_fields(research.options.objective),
+            "metric": research.metric,
+            "mode": research.mode,
+        },
+        "best_result": None
+        if research.best is None
+        else {"run_id": research.best_run, "result": research.best},
+        "rounds_since_improvement": research.rounds_since_improvement,
+        "reflection": research.reflection,
+        "hypotheses": [*research.hypotheses.values()],
+        "experiment_list": [_list_item(one) for one in research.items],
+        "runs": [_list_run(one, view, live) for one in research.runs.values()],
+        "warnings": [
+            {**_list_fields(one, "why"), "message": one.why}
+            for one in research.warnings.values()
+        ],
+        "budget": _list_budget(view),
+        "triggers": research.triggers,
+        "consultations": [_list_call(one) for one in research.consultations.values()],
+        "notes": research.notes,
+        "agents_wait": research.agents_wait,
+        "stop_reason": research.stopped,
+    }
+    plain: dict[str, Any] = _thaw(made, view.t)
+    return plain
+
+
+def _thaw(value: Any, t: float) -> Any:
+    """As JSON has it: reasons are sentences, records are objects."""
+    if isinstance(value, Why):
+        return sentence(value, t, keys=False)
+    if isinstance(value, Mapping):
+        return {str(key): _thaw(part, t) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_thaw(part, t) for part in value]
+    if is_dataclass(value):
+        return _thaw(_list_fields(value), t)
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return value if is_finite else str(value)
+
+
+def _list_fields(record: Any, *without: str) -> dict[str, Any]:
+    names = (one.name for one in fields(record))
+    return {name: getattr(record, name) for name in names if name not in without}
+
+
+def _list_item(item: Item) -> dict[str, Any]:
+    rest = _list_fields(item, "jobs", "gpus")
+    return {**rest, "gpu_requirement": item.wanted_gpus}
+
+
+def _list_run(run: Run, view: View, live: Mapping[str, Live]) -> dict[str, Any]:
+    readings = read_jobs(run, view, live)
+    main, end = choose_main(readings), run.ended
+    running = {JobState.RUNNING, JobState.SUSPENDED}
+    is_begun = any(one.job.state in running for one in readings)
+    return {
+        **{key: it for key, it in _list_item(run.item).items() if key != "id"},
+        **_list_fields(run, "id", "item", "ended"),
+        **(_list_fields(end, "outcome", "problem") if end else {}),
+        "run_id": run.id,
+        "status": end.outcome if end else "running" if is_begun else "queued",
+        "error": (end.problem or None) if end else None,
+        "seconds": measure_seconds(run, view),
+        "log_path": main.log_path if main else None,
+        "live_metrics": _list_metrics(main) if main else {},
+        "metrics_history": _list_history(main, view.research) if main else [],
+    }
+
+
+def _list_metrics(main: Reading) -> dict[str, Any]:
+    """The newest values of a run; what is not known is left out."""
+    live = main.live
+    values = {_NAMES.get(name, name): it for name, it in sorted(live.metrics.items())}
+    busy = measure_busy(main.gpus)
+    own = {"step": live.step, "total": live.total, "gpu_util_pct": busy}
+    more = {"steps_per_sec": live.rate, "last_updated": live.last_step_at}
+    known = {**own, **values, **more}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _list_history(main: Reading, research: Research) -> list[dict[str, Any]]:
+    """A run's metrics over its steps, thinned; of a job without curves its extremes
+    and what it told last."""
+    names = dict.fromkeys((research.metric, LOSS, EVAL_LOSS))
+    told = [name for name in names if main.find_value(name)]
+    rows: dict[int, dict[str, Any]] = {}
+    for name in told:
+        for step, value in list_points(main, name, MOST_POINTS // len(told)):
+            rows.setdefault(step, {"step": step})[_NAMES.get(name, name)] = value
+    return [rows[step] for step in sorted(rows)]
+
+
+def _list_budget(view: View) -> dict[str, Any]:
+    research = view.research
+    uses = measure_uses(research, view.jobs, view.t, view.lived)
+    return {
+        "fraction_remaining": min((one.left for one in uses), default=None),
+        "budgets": {
+            one.name: {**_list_fields(one, "name"), "fraction_remaining": one.left}
+            for one in uses
+        },
+        "milestones": research.milestones,
+        "reached": research.budget_reached,
+        "calls": research.calls,
+        "costs": research.costs,
+        "usage": research.usage,
+    }
+
+
+def _list_call(one: Consultation) -> dict[str, Any]:
+    """What led to a call, what came of it, and what was done about that. The items of
+    its answer are left out: the list and the runs have them."""
+    answer = _list_fields(one.answer, "items", "hypotheses") if one.answer else None
+    return {**_list_fields(one, "answer"), "answer": answer}
