@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-ANSWER = Path("_answer.json")
+ANSWER = Path(os.environ.get("AUTOEXP_ANSWER_FILE", "_answer.json"))
+TEXT = os.environ.get("ANSWER_TEXT", '{"ideas": 3}')
 USAGE = {"input_tokens": 3000, "cached_input_tokens": 1000, "output_tokens": 50}
 
 
@@ -60,7 +61,7 @@ def item(kind: str, name: str, when: str = "completed", **fields: Any) -> None:
     tell(f"item.{when}", item={"id": name, "type": kind, **fields})
 
 
-def write(text: str = '{"ideas": 3}') -> None:
+def write(text: str = TEXT) -> None:
     ANSWER.write_text(text)
 
 
@@ -127,6 +128,11 @@ def run(case: str) -> None:
             assert prompt == "Find three ideas.\n"
             item("error", "warning", message="unknown model")
             write()
+        case "900 kB":
+            assert len(prompt) == 900_000
+            write()
+        case "10 MB of JSON":
+            write('{"reflection": "%s"}' % ("x" * 10_000_000))
         case "structured":
             say_last(structured_output={"ideas": 3})
             sys.exit(0)

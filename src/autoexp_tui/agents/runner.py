@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, format_os_
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.removal import remove_below
-from autoexp_tui.storage.trust import build_refusal, read_foreign
+from autoexp_tui.storage.trust import build_refusal, read_checked, read_foreign
 from autoexp_tui.text.json_schema import find_mistake
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import size
@@ -56,6 +57,8 @@ _WHY_CHARACTERS: Final = 600
 _MOST_FILES: Final = 1000
 _OWN: Final = ("home", "tmp")
 _SCHEMA: Final = "schema.json"
+_MORE_BYTES: Final = 1 << 20
+"""Of a transcript, beside what a program printed."""
 
 
 def run_call(
@@ -81,6 +84,29 @@ def run_call(
     why = "; ".join(filter(None, (answer.why, _remove_own(directory))))
     answer = replace(answer, seconds=seconds, why=why)
     write_atomic(directory / ANSWER, encode(answer))
+    return answer
+
+
+def restore_answer(directory: Path) -> Answer | None:
+    """What a call whose runner was killed has told and used; None: it was never begun.
+    Its home is removed. Raises EnvironmentFailed."""
+    log = directory / TRANSCRIPT
+    if not log.exists():
+        return None
+    request, progress = load_request(directory), Progress()
+    with explaining(log, "read what a call printed"):
+        data = read_checked(log, "own", request.agent.limits.output_bytes + _MORE_BYTES)
+    for line in data.split(b"\n"):
+        read_line(line, BACKENDS[request.agent.backend], progress)
+    answer = Answer(
+        outcome=Outcome.AGENT_ERROR,
+        why="its job was killed",
+        steps=len(progress.steps),
+        text=progress.text,
+        exit_code=-signal.SIGKILL,
+    )
+    answer = _price(answer, request, progress, directory)
+    _remove_own(directory)
     return answer
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from autoexp_tui.evaluation.requests import Request, load_record
 from autoexp_tui.evaluation.steps import make_fence, name_program
+from autoexp_tui.isolation.port import Isolation, Profile
 from autoexp_tui.model.errors import AutoexpError
 
 _PASSED = (
@@ -43,12 +44,25 @@ def main(arguments: Sequence[str]) -> int:
         fence = make_fence(request, "sweep")
         worktree = request.repository.get_worktree(request.place)
         profile, env = fence.prepare(worktree, Path(output))
-        wanted = [*filter(None, names.split(","))]
-        env = {**list_passed(os.environ, wanted), **env}
-        argv = fence.choose(command).wrap(name_program(command), profile)
+        isolation = fence.choose(command)
     except AutoexpError as error:
         sys.stderr.write(f"{error.line}\n")
         return error.exit_code or 1
+    return become(command, isolation, profile, env, names)
+
+
+def become(
+    command: Sequence[str],
+    isolation: Isolation,
+    profile: Profile,
+    env: Mapping[str, str],
+    names: str,
+) -> int:
+    """Become the command, isolated; the status where it does not start. `names`: of the
+    variables that it gets beside `env`, with commas."""
+    wanted = [*filter(None, names.split(","))]
+    env = {**list_passed(os.environ, wanted), **env}
+    argv = isolation.wrap(name_program(command), profile)
     try:
         os.execvpe(argv[0], argv, env)
     except OSError as error:

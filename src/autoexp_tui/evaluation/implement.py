@@ -7,7 +7,6 @@ back with the tests' output. What is left becomes one commit of ours, or is refu
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from autoexp_tui.agents.call import Answer, hash_bytes, write_request
-from autoexp_tui.agents.call import Request as Call
-from autoexp_tui.agents.runner import find_program, run_call
+from autoexp_tui.agents.call import Answer, hash_bytes
+from autoexp_tui.agents.isolated import Caller
 from autoexp_tui.evaluation.requests import IMPLEMENTED, Implemented, Request
 from autoexp_tui.evaluation.steps import (
     Fence,
@@ -29,9 +27,7 @@ from autoexp_tui.evaluation.steps import (
     run_step,
 )
 from autoexp_tui.evaluation.turns import wait_for_turn
-from autoexp_tui.isolation.port import FILES
-from autoexp_tui.isolation.profiles import make_agent_profile
-from autoexp_tui.model.agents import Outcome, choose_next
+from autoexp_tui.model.agents import Outcome
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.worktrees.candidates import (
     CandidateRefused,
@@ -80,13 +76,34 @@ def implement(request: Request) -> Implemented:
 
 
 def call_agents(
-    fence: Fence, chain: Sequence[str], name: str, prompt: bytes, **asked: Any
+    fence: Fence,
+    chain: Sequence[str],
+    name: str,
+    prompt: bytes,
+    *,
+    schema: Mapping[str, Any] | None = None,
+    answer_file: str = "",
+    cwd: Path | None = None,
 ) -> Answer:
-    """Have the agents of a role try, one after the other, as far as the service behind
-    one fails; `asked` as for `call_agent`; raises StepFailed."""
-    answers: list[Answer] = []
-    while agent := choose_next(chain, [one.outcome for one in answers]):
-        answers.append(call_agent(fence, agent, name, prompt, **asked))
+    """Have the agents of a role try; the directory of their calls lies in the
+    experiment's. Raises StepFailed."""
+    request = fence.request
+    if unknown := [one for one in chain if one not in request.agents]:
+        raise StepFailed("no_agent", f"there is no agents.{unknown[0]}")
+    home = request.experiment if request.evaluation else fence.private
+    directory = home / "calls" / name
+    make_directory(directory)
+    write_atomic(directory / "prompt.md", prompt)
+    answers = _make_caller(fence).call_chain(
+        chain,
+        directory,
+        role=name.partition("_")[0],
+        prompt=str(directory / "prompt.md"),
+        prompt_sha256=hash_bytes(prompt),
+        cwd=str(cwd or request.repository.get_worktree(request.place)),
+        answer_file=answer_file,
+        schema=schema,
+    )
     if not answers:
         raise StepFailed("no_agent", f"no agent is named for {name}")
     last = answers[-1]
@@ -97,57 +114,21 @@ def call_agents(
     return last
 
 
-def call_agent(
-    fence: Fence,
-    agent: str,
-    name: str,
-    prompt: bytes,
-    *,
-    schema: Mapping[str, Any] | None = None,
-    answer_file: str = "",
-    cwd: Path | None = None,
-) -> Answer:
-    """One call, isolated as agents are; its directory lies in the experiment's."""
+def _make_caller(fence: Fence) -> Caller:
     request = fence.request
-    spec = request.agents.get(agent)
-    if spec is None:
-        raise StepFailed("no_agent", f"there is no agents.{agent}")
-    worktree = cwd or request.repository.get_worktree(request.place)
-    home = request.experiment if request.evaluation else fence.private
-    directory = home / "calls" / name
-    make_directory(directory)
-    write_atomic(directory / "prompt.md", prompt)
-    left = max(1.0, fence.deadline - time.monotonic())
-    limits = replace(spec.limits, wall_seconds=min(spec.limits.wall_seconds, left))
-    call = Call(
-        role=name.partition("_")[0],
-        agent=replace(spec, limits=limits),
-        prompt=str(directory / "prompt.md"),
-        prompt_sha256=hash_bytes(prompt),
-        cwd=str(worktree),
-        answer_file=answer_file,
-        schema=schema,
-        # A program's own sandbox does not start within ours.
-        is_isolated=fence.isolation.promises >= FILES,
-    )
-    if most := request.options.llm_rate_limit:
-        turns = Path(request.directory, "calls", "turns.json")
-        wait_for_turn(turns, most, fence.deadline)
-    write_request(directory, call)
-    return run_call(directory, call, _wrap(fence, call, directory))
 
+    def wait() -> None:
+        if most := request.options.llm_rate_limit:
+            turns = Path(request.directory, "calls", "turns.json")
+            wait_for_turn(turns, most, fence.deadline)
 
-def _wrap(fence: Fence, call: Call, directory: Path) -> Sequence[str]:
-    """The words before an agent's command that isolate it."""
-    profile = make_agent_profile(
-        Path(call.cwd),
-        directory,
-        program=find_program(call, os.environ),
-        logins=[Path(one).expanduser() for one in call.agent.files],
-        readable=fence.request.list_readable(),
-        file_bytes=call.agent.limits.disk_bytes,
+    return Caller(
+        agents=request.agents,
+        isolation=fence.isolation,
+        readable=request.list_readable(),
+        deadline=fence.deadline,
+        wait=wait,
     )
-    return fence.isolation.wrap((), profile)
 
 
 def _test(fence: Fence, worktree: Path, number: int) -> str:

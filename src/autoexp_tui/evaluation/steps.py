@@ -30,7 +30,7 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.checkouts import build_environment
 from autoexp_tui.worktrees.refs import list_refs
-from autoexp_tui.worktrees.tree_repository import Git
+from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
 
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
@@ -71,12 +71,7 @@ class Fence:
             readable=self.request.list_readable(),
             file_bytes=self.request.options.max_disk_bytes,
         )
-        for place in (output, profile.home, profile.tmp):
-            make_directory(place)
-        env = {name: os.environ[name] for name in ALLOWED & os.environ.keys()}
-        env |= {"HOME": str(profile.home), "TMPDIR": str(profile.tmp)}
-        env |= build_environment(self.request.repository)
-        return profile, env | {"PYTHONDONTWRITEBYTECODE": "1"}
+        return profile, make_environment(profile, output, self.request.repository)
 
     def run(
         self,
@@ -104,6 +99,18 @@ class Fence:
         own = profile.list_writable()
         program = Program(argv, str(worktree), env, limits, directories=own)
         return run_program(program, log, _print_line)
+
+
+def make_environment(
+    profile: Profile, output: Path, tree: TreeRepository
+) -> dict[str, str]:
+    """Of a program of foreign code; its directories are made. Raises
+    EnvironmentFailed."""
+    for place in (output, profile.home, profile.tmp):
+        make_directory(place)
+    env = {name: os.environ[name] for name in ALLOWED & os.environ.keys()}
+    env |= {"HOME": str(profile.home), "TMPDIR": str(profile.tmp)}
+    return env | build_environment(tree) | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def name_program(command: Sequence[str]) -> Sequence[str]:

@@ -39,7 +39,7 @@ _REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "too_many": "it changed or made too many files",
         "artifact": "it is a result or a log, not code",
         "protected": "a protected path changed",
-        "not_editable": "only what tree.implement.editable names may change",
+        "not_editable": "only what the option `editable` names may change",
         "link_outside": "the link leads out of the worktree",
         "submodule": "a submodule, or a repository in the repository",
         "unreadable": "it cannot be read",

@@ -46,7 +46,7 @@ def add_worktree(
     except GitFailed as error:  # which does not say that the disk is full
         if os.statvfs(worktree).f_bavail:
             raise
-        hint = "Make room, or set tree.worktree_root."
+        hint = f"Make room, or set {tree.root_option}."
         raise EnvironmentFailed("no space is left", str(worktree), hint) from error
     return worktree
 

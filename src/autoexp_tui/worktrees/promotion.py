@@ -75,7 +75,7 @@ def _clean_up(tree: TreeRepository, item: Leftover, git: Git | None) -> None:
         remove_below(tree.root, item.path)
     elif item.kind == "worktree":
         remove_worktree(tree, _parse_place(item.path))
-    elif item.path.startswith(f"refs/tree/{tree.run}/"):
+    elif item.path.startswith(tree.refs):
         update_ref(tree, item.path, old=item.commit, git=git)
     else:
         raise EnvironmentFailed("it is no ref of this run")
@@ -116,7 +116,7 @@ def finalize(
         files = git.run("rev-parse", "--verify", f"{link.commit}^{{tree}}")
         record = CommitRecord(parent=tip, message=link.message, epoch=epoch)
         tip = write_commit(git, files.decode().strip(), record)
-    _create_branch(git, branch, tip)
+    create_branch(git, branch, tip)
     return tip
 
 
@@ -128,7 +128,8 @@ def _require_branch_name(git: Git, branch: str) -> None:
         raise UsageError(problem, hint="See git check-ref-format.") from error
 
 
-def _create_branch(git: Git, branch: str, tip: str) -> None:
+def create_branch(git: Git, branch: str, tip: str) -> None:
+    """Make a branch, or find it made; raises UsageError when it is another."""
     ref = f"refs/heads/{branch}"
     found = git.run("for-each-ref", "--format=%(objectname)", ref).decode().strip()
     if found == tip:

@@ -16,7 +16,7 @@ from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.checkouts import is_worktree
 from autoexp_tui.worktrees.diffs import SUBMODULE
-from autoexp_tui.worktrees.tree_repository import TreeRepository, require_name
+from autoexp_tui.worktrees.tree_repository import Section, TreeRepository, require_name
 
 _SHOWN = 5
 _MOST = 64 << 20
@@ -32,26 +32,30 @@ class Readiness:
     """Files under a filter (LFS): worktrees hold what git stores of them."""
     submodules: tuple[str, ...] = ()
     """Worktrees have empty directories there."""
+    section: Section = "tree"
 
     @property
     def notes(self) -> tuple[str, ...]:
         return (
-            *_note(self.filtered, "under a filter (such as LFS)", "is a pointer"),
-            *_note(self.submodules, "a submodule", "is empty"),
+            *self._note(self.filtered, "under a filter (such as LFS)", "is a pointer"),
+            *self._note(self.submodules, "a submodule", "is empty"),
         )
 
-
-def _note(paths: Sequence[str], what: str, becomes: str) -> Iterator[str]:
-    if paths:
-        names = join_some([clean_line(path, 200) for path in paths], _SHOWN)
-        yield (
-            f"{what}, and {becomes} in worktrees: {names}. Code that needs it finds it "
-            "through an untracked path of tree.link_paths."
-        )
+    def _note(self, paths: Sequence[str], what: str, becomes: str) -> Iterator[str]:
+        if paths:
+            names = join_some([clean_line(path, 200) for path in paths], _SHOWN)
+            yield (
+                f"{what}, and {becomes} in worktrees: {names}. Code that needs it "
+                f"finds it through an untracked path of {self.section}.link_paths."
+            )
 
 
 def open_repository(
-    directory: Path, run: str, root: Path, link_paths: Sequence[str] = ()
+    directory: Path,
+    run: str,
+    root: Path,
+    link_paths: Sequence[str] = (),
+    section: Section = "tree",
 ) -> TreeRepository:
     """The repository around `directory`, for a run whose worktrees lie below `root`.
     Raises UsageError or EnvironmentFailed, and changes nothing."""
@@ -75,7 +79,7 @@ def open_repository(
         raise EnvironmentFailed(problem, str(directory), _IN_GIT)
     shared = ask("--path-format=absolute", "--git-common-dir")
     if not shared:
-        problem = "git is too old for a search: it needs 2.31"
+        problem = "git is too old: worktrees need 2.31"
         raise EnvironmentFailed(problem, hint="Put a newer one on PATH.")
     return TreeRepository(
         git_dir=Path(shared),
@@ -83,6 +87,7 @@ def open_repository(
         run=run,
         root=Path(os.path.realpath(root)),
         link_paths=tuple(os.path.normpath(path) for path in link_paths),
+        section=section,
     )
 
 
@@ -103,9 +108,10 @@ def check_repository(tree: TreeRepository, state_dir: Path) -> Readiness:
     problems += _check_links(tree, files)
     problems += _check_clean(git, tree, frozenset(filtered))
     if problems:
-        head = "a search cannot begin in this repository"
+        what = "a search" if tree.section == "tree" else "research"
+        head = f"{what} cannot begin in this repository"
         raise ValidationFailed(head, str(tree.top), problems=tuple(problems))
-    return Readiness(filtered=filtered, submodules=submodules)
+    return Readiness(filtered=filtered, submodules=submodules, section=tree.section)
 
 
 def ignore_directory(directory: Path) -> None:
@@ -121,10 +127,11 @@ def _find_nested(tree: TreeRepository) -> Iterator[Problem]:
         for above in (place, *place.parents):
             if is_worktree(above):
                 problem = f"it lies in {above}, a worktree of a search"
-                hint = "Start from your own checkout, or choose tree.worktree_root."
+                where = tree.root_option
+                hint = f"Start from your own checkout, or choose {where}."
                 yield Problem(problem, str(place), hint=hint)
     if tree.git_dir in (tree.root, *tree.root.parents):
-        hint = "Choose another tree.worktree_root."
+        hint = f"Choose another {tree.root_option}."
         yield Problem("it lies in the repository itself", str(tree.root), hint=hint)
 
 
@@ -143,7 +150,7 @@ def _list_filtered(git: Repository) -> tuple[str, ...]:
 def _check_links(tree: TreeRepository, files: dict[str, str]) -> Iterator[Problem]:
     for path in tree.link_paths:
         parts = path.split("/")
-        where = f"tree.link_paths: {clean_line(path, 200)}"
+        where = f"{tree.section}.link_paths: {clean_line(path, 200)}"
         if os.path.isabs(path) or os.pardir in parts or ".git" in parts or path == ".":
             yield Problem("it is no path below the checkout", where)
         elif not os.path.lexists(tree.top / path):
@@ -167,7 +174,7 @@ def _check_clean(
     yield from _tell(changed, "there are uncommitted changes", hint)
     hint = (
         "Commit it, have git ignore it (.gitignore, .git/info/exclude), or name it in "
-        "tree.link_paths when the code needs it."
+        f"{tree.section}.link_paths when the code needs it."
     )
     yield from _tell(new, "there are files that git neither tracks nor ignores", hint)
 

@@ -1,7 +1,8 @@
 """The refs of a search, below `refs/tree/<run>/`: `n<id>` a node, `e<id>` an
-evaluation. They are moved from a known commit or not at all. git finds `tree/<run>/n3`
-under its short name; being no branches, they are neither checked out nor pushed by
-accident, and stand in nobody's way."""
+evaluation; of research, below `refs/research-calls/<session>/`: `c<id>` a call. They
+are moved from a known commit or not at all. git finds `tree/<run>/n3` under its short
+name; being no branches, they are neither checked out nor pushed by accident, and stand
+in nobody's way."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class RefMoved(EnvironmentFailed):
 def list_refs(tree: TreeRepository, git: Git | None = None) -> dict[str, str]:
     """Each ref of the run with its commit."""
     words = ("for-each-ref", "--format=%(objectname) %(refname)")
-    said = (git or Git(tree)).run(*words, f"refs/tree/{tree.run}/")
+    said = (git or Git(tree)).run(*words, tree.refs)
     lines = said.decode().splitlines()
     return {line.partition(" ")[2]: line.partition(" ")[0] for line in lines}
 
@@ -40,7 +41,7 @@ def require_unused_run(tree: TreeRepository) -> None:
         problem = f"there are refs of a run {tree.run} already: "
         hint = (
             "Choose another name with --run, or remove them: git for-each-ref "
-            f"--format='delete %(refname)' refs/tree/{tree.run}/ | "
+            f"--format='delete %(refname)' {tree.refs} | "
             "git update-ref --stdin"
         )
         names = join_some(found, _SHOWN)

@@ -1,6 +1,7 @@
 """The repository that a search works on: where its parts lie, and how git is called.
 
-Of the user's repository only the object store and the refs below `refs/tree/<run>/` are
+Of the user's repository only the object store and the refs below `refs/tree/<run>/` (of
+research below `refs/research-calls/<session>/`, and branches of approved changes) are
 written. Worktrees are plain directories below a root of ours that git does not know of:
 each call names the directory, the repository and an index of ours, which lies beside
 the worktrees and not in them. In a worktree `.git` is a file that leads nowhere, so
@@ -19,12 +20,16 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.repository import GitFailed, Repository
 from autoexp_tui.text.sanitize import clean_line
 
-Kind: TypeAlias = Literal["wt", "cand", "scorer"]
-"""A node's worktree, a candidate's, and the checkout from which scores are made."""
+Kind: TypeAlias = Literal["wt", "cand", "scorer", "call"]
+"""A worktree of a node or of an approved change, a candidate's, the checkout from which
+scores are made, and that of a research agent's call."""
+Section: TypeAlias = Literal["tree", "research"]
+"""Of the config, whose options a repository is opened by."""
 
 DETACHED: Final = b"gitdir: /dev/null/no-repository\n"
 """What `.git` holds in a worktree: git ends there, and does not look further up."""
-_LETTERS: Final[Mapping[Kind, str]] = {"wt": "n", "cand": "e"}
+_LETTERS: Final[Mapping[Kind, str]] = {"wt": "n", "cand": "e", "call": "c"}
+_REFS: Final[Mapping[Section, str]] = {"tree": "tree", "research": "research-calls"}
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?![.]|$|lock$)){0,99}")
 _SECONDS: Final = 600.0
 _MOST: Final = 64 << 20
@@ -79,6 +84,17 @@ class TreeRepository:
     """Below which worktrees and their indexes lie; ours alone."""
     link_paths: tuple[str, ...] = ()
     """Untracked inputs of the checkout, linked into each worktree."""
+    section: Section = "tree"
+
+    @property
+    def refs(self) -> str:
+        """Below which the refs of the run lie."""
+        return f"refs/{_REFS[self.section]}/{self.run}/"
+
+    @property
+    def root_option(self) -> str:
+        """By which another root is chosen."""
+        return "tree.worktree_root" if self.section == "tree" else "--state-dir"
 
     def get_worktree(self, place: Place) -> Path:
         return self.root / place.kind / place.id
@@ -88,7 +104,7 @@ class TreeRepository:
         return self.root / "index" / f"{place.kind}-{place.id}"
 
     def get_ref(self, place: Place) -> str:
-        return f"refs/tree/{self.run}/{_LETTERS[place.kind]}{place.id}"
+        return f"{self.refs}{_LETTERS[place.kind]}{place.id}"
 
 
 def require_name(name: str, what: str) -> None:
