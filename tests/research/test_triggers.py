@@ -124,6 +124,7 @@ def test_calls_are_few_apart_and_never_missed_by_who_looks_when_it_is_time(
 
 RUN_END = (Trigger("run_finished", "r1"),)
 ANSWERED: dict[str, Any] = {"ended_lived": 5.0, "outcome": Outcome.OK}
+FAILED = Consultation(id="c1", ended_lived=5.0, outcome=Outcome.TIMEOUT)
 ASKED = Consultation(id="c1", asked=(Line("kills", "r1", "end r1"),), **ANSWERED)
 STUCK = Chosen(stuck=("a", "b"), stuck_kind="stranded")
 
@@ -136,6 +137,7 @@ STUCK = Chosen(stuck=("a", "b"), stuck_kind="stranded")
     ({"triggers": RUN_END, "open_calls": (Consultation(id="c1"),)}, None),
     ({"triggers": RUN_END, "open_calls": (Consultation(id="c1", **ANSWERED),)}, None),
     ({"triggers": RUN_END, "open_calls": (ASKED,)}, 100.0),
+    ({"triggers": RUN_END, "open_calls": (FAILED,)}, 100.0),
     ({"triggers": RUN_END, "open_calls": (Consultation(id="c1", role="fixer"),)},
      100.0),
     ({"triggers": RUN_END, "stopped": why("research_stuck")}, None),

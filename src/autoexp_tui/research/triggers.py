@@ -70,8 +70,7 @@ def is_answer_due(research: Research) -> bool:
     """Whether the research agent is being called, or has answered and nothing was
     done about it yet."""
     return any(
-        one.ended_lived is None
-        or (one.outcome is Outcome.OK and not (one.asked or one.decided))
+        one.ended_lived is None or (one.outcome is Outcome.OK and not one.asked)
         for one in research.list_open("research")
     )
 
