@@ -149,7 +149,7 @@ def test_only_what_is_editable_may_change(
     write_files(worktree, {"solver.py": "x", "package/deep/module.py": "y"})
     assert len(commit_candidate(tree, CANDIDATE, record, rules).changes) == 2
     write_files(worktree, {"other.py": ""})
-    with pytest.raises(CandidateRefused, match=r"editable names may change: other\.py"):
+    with pytest.raises(CandidateRefused, match=r"` names may change: other\.py"):
         commit_candidate(tree, CANDIDATE, record, rules)
 
 
