@@ -74,6 +74,11 @@ class Item:
     """The run that it repeats with a fix."""
 
     @property
+    def is_persons(self) -> bool:
+        """Whether a person inserted or edited it."""
+        return bool(self.by) or not self.consultation
+
+    @property
     def wanted_gpus(self) -> int:
         planned = sum(job.resources.gpus for job in self.jobs)
         return planned if self.gpus is None else self.gpus

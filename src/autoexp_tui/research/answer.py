@@ -1,0 +1,490 @@
+"""Reads what agents write, strictly: an answer can do only what is said here.
+
+What is no JSON of the schema refuses the whole answer, and nothing changes. An item
+that has the form and cannot run (its name is taken, it sets what no agent may, its
+criteria do not read, what it depends on is not there) is left out with the reason, and
+the rest is kept; of one that is in the list already the change alone is left out.
+Texts are cleaned and bounded; what is cut says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final
+
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.planning.overrides import read_override_key
+from autoexp_tui.research.criteria import (
+    CriteriaRefused,
+    format_criteria,
+    parse_criteria,
+    parse_expectation,
+)
+from autoexp_tui.research.state import (
+    Answer,
+    Fix,
+    Hypothesis,
+    Item,
+    Research,
+    StatedHypothesis,
+)
+from autoexp_tui.text.json_schema import find_mistake
+from autoexp_tui.text.sanitize import clean, clean_line
+from autoexp_tui.text.spelling import join_some, plural
+
+MOST_BYTES: Final = 1 << 20
+MOST_TEXT_BYTES: Final = 8 << 10
+"""Of the reflection, and of the reasoning."""
+MOST_LINE: Final = 500
+"""Characters of any other text."""
+MOST_OVERRIDES: Final = 2000
+"""Characters of all overrides of an item: a person is shown them whole."""
+_MOST_NAMES: Final = 100
+_MOST_EVIDENCE: Final = 20
+_MOST_GPUS: Final = 65_536
+THIS: Final = "this"
+"""As `code_ref`: the change that the same call has made."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_OUR_NAME: Final = re.compile(r"c\d+(?:_.*)?", re.IGNORECASE)
+"""Jobs of calls are named so, and jobs of items begin with the item's name."""
+_CONFIG: Final = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*", re.ASCII)
+
+
+def _make_object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All keys are required: programs that hold an agent to a schema want it so."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": properties,
+    }
+
+
+_TEXT: Final = {"type": "string"}
+_PERHAPS: Final = {"type": ["string", "null"]}
+_TEXTS: Final = {"type": ["array", "null"], "items": _TEXT}
+_HYPOTHESIS: Final = _make_object(
+    id=_TEXT,
+    description=_PERHAPS,
+    status={
+        "type": ["string", "null"],
+        "enum": ["open", "confirmed", "rejected", None],
+    },
+    expects=_PERHAPS,
+    evidence=_TEXTS,
+)
+_EXPERIMENT: Final = _make_object(
+    id=_TEXT,
+    hypothesis=_PERHAPS,
+    overrides=_TEXTS,
+    config_ref=_PERHAPS,
+    gpu_requirement={"type": ["integer", "null"]},
+    depends_on=_TEXTS,
+    kill_criteria=_PERHAPS,
+    expects=_PERHAPS,
+    baseline_run=_PERHAPS,
+    note=_PERHAPS,
+    code_ref=_PERHAPS,
+)
+RESEARCH_SCHEMA: Final = _make_object(
+    reflection=_PERHAPS,
+    hypotheses={"type": ["array", "null"], "items": _HYPOTHESIS},
+    experiment_list={"type": ["array", "null"], "items": _EXPERIMENT},
+    list_unchanged={"type": ["boolean", "null"]},
+    kill_runs=_TEXTS,
+    reasoning=_PERHAPS,
+)
+"""Of the research agent's answer. null says nothing: of an item in the list it leaves
+the key as it is. In a file such keys may be left out, which this does not allow."""
+FIX_SCHEMA: Final = _make_object(fix_applied=_PERHAPS, overrides=_TEXTS)
+"""Of the fixer's answer; an empty one gives up."""
+
+
+def _relax(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, where all keys but an id may be left out."""
+    made = dict(schema)
+    if "properties" in schema:
+        parts = schema["properties"].items()
+        made["properties"] = {key: _relax(part) for key, part in parts}
+        made["required"] = [key for key in schema["required"] if key == "id"]
+    if "items" in schema:
+        made["items"] = _relax(schema["items"])
+    return made
+
+
+_RESEARCH: Final = _relax(RESEARCH_SCHEMA)
+_FIX: Final = _relax(FIX_SCHEMA)
+
+
+@dataclass(eq=False)
+class AnswerRefused(AutoexpError):
+    """An answer that is not of its form; `where` is the path within it."""
+
+    exit_code: ClassVar[int] = 3
+
+
+def read_answer(data: bytes, research: Research, consultation: str) -> Answer:
+    """What the research agent wrote, against the list and the runs as they are. Items
+    that are not planned yet have no jobs. Raises AnswerRefused."""
+    raw = _read_json(data, _RESEARCH)
+    wanted, is_unchanged = raw.get("experiment_list"), bool(raw.get("list_unchanged"))
+    if wanted is not None and is_unchanged:
+        problem = "is true beside an experiment_list"
+        raise AnswerRefused(problem, "$.list_unchanged", "Write one of them.")
+    if wanted is None and not is_unchanged:
+        hint = "Write the list, an empty one to end it, or list_unchanged: true."
+        raise AnswerRefused("is missing", "$.experiment_list", hint)
+    reader = _Reader(research, consultation)
+    items = None if wanted is None else reader.read_items(wanted)
+    hypotheses = reader.read_hypotheses(raw.get("hypotheses") or [])
+    kills = reader.take_some(raw.get("kill_runs") or [], "kill_runs", clean_name)
+    return Answer(
+        reflection=_clean_text(raw.get("reflection") or ""),
+        hypotheses=hypotheses,
+        items=items,
+        left_out=tuple(reader.left_out),
+        kills=tuple(map(clean_name, kills)),
+        reasoning=_clean_text(raw.get("reasoning") or ""),
+    )
+
+
+def read_fix(data: bytes, run: str) -> Fix:
+    """What the fixer wrote about a run. A fix is done whole or not at all: an override
+    that no agent may set refuses it. Raises AnswerRefused."""
+    raw = _read_json(data, _FIX)
+    overrides = tuple(raw.get("overrides") or ())
+    for number, text in enumerate(overrides):
+        if problem := find_override_problem(text):
+            raise AnswerRefused(problem, f"$.overrides[{number}]")
+    if problem := _find_excess(overrides):
+        raise AnswerRefused(problem, "$.overrides")
+    applied = clean_line(raw.get("fix_applied") or "", MOST_LINE)
+    return Fix(run=run, fix_applied=applied, overrides=overrides)
+
+
+def clean_name(text: str) -> str:
+    return clean_line(text, 64)
+
+
+def _read_json(data: bytes, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An answer of the form of `schema`; raises AnswerRefused."""
+    if len(data) > MOST_BYTES:
+        problem = f"it has {len(data):,} bytes; at most {MOST_BYTES:,} are read"
+        raise AnswerRefused(problem, "$")
+    try:
+        value: Mapping[str, Any] = json.loads(
+            data.decode("utf-8-sig"),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_read_object,
+        )
+        mistake = find_mistake(value, schema)
+    except RecursionError:
+        raise AnswerRefused("is no JSON: it is nested too deeply", "$") from None
+    except ValueError as error:
+        problem = f"is no JSON: {clean_line(error, 200)}"
+        raise AnswerRefused(problem, "$") from None
+    if mistake:
+        where, _, problem = clean_line(mistake).partition(": ")
+        raise AnswerRefused(problem, where)
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _read_object(pairs: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'the key "{clean_name(twice)}" stands twice in one object')
+    return made
+
+
+def _clean_text(text: str) -> str:
+    """Several lines, cut where they are long, with a note of it."""
+    cleaned = clean(text, keep_newlines=True).strip()
+    data = cleaned.encode()
+    if len(data) <= MOST_TEXT_BYTES:
+        return cleaned
+    note = f"\n[cut here: it had {len(data):,} bytes]"
+    return data[: MOST_TEXT_BYTES - len(note)].decode(errors="ignore") + note
+
+
+def _find_excess(overrides: Sequence[str]) -> str:
+    if sum(map(len, overrides)) > MOST_OVERRIDES:
+        return f"its overrides have more than {MOST_OVERRIDES} characters"
+    return ""
+
+
+@dataclass(slots=True)
+class _Reader:
+    research: Research
+    consultation: str
+    left_out: list[str] = field(default_factory=list)
+    listed: Set[str] = frozenset()
+    """Items that the agent was told of."""
+
+    def __post_init__(self) -> None:
+        known = self.research.consultations.get(self.consultation)
+        now = (one.id for one in self.research.items)
+        self.listed = frozenset(now if known is None else known.listed)
+
+    def take_some(
+        self, values: Sequence[Any], what: str, name: Callable[[Any], str]
+    ) -> Sequence[Any]:
+        """As many as the list may hold; the others are named."""
+        most = self.research.options.max_items
+        if rest := [name(one) for one in values[most:]]:
+            told = f"{join_some(rest, 3)}: at most {most} are read of {what}"
+            self.left_out.append(told)
+        return values[:most]
+
+    def read_hypotheses(self, raw: Sequence[Any]) -> tuple[StatedHypothesis, ...]:
+        made: dict[str, StatedHypothesis] = {}
+        for one in self.take_some(raw, "hypotheses", _get_name):
+            name = _get_name(one)
+            if problem := _find_name_problem(name) or _find_twin(name, made):
+                self.left_out.append(f"hypothesis {name}: {problem}")
+                continue
+            made[name] = self._read_hypothesis(one, name)
+        return tuple(made.values())
+
+    def _read_hypothesis(self, raw: Mapping[str, Any], name: str) -> StatedHypothesis:
+        """What is not stated stays as it is known."""
+        known = self.research.hypotheses.get(name) or Hypothesis(id=name)
+        description, expects = raw.get("description"), known.expects
+        if description is None:
+            description = known.description
+        try:
+            if raw.get("expects") is not None:
+                expects = _read_expectation(raw["expects"])
+        except CriteriaRefused as refused:
+            self.left_out.append(f"hypothesis {name}: its expects: {refused.line}")
+        evidence = (raw.get("evidence") or ())[:_MOST_EVIDENCE]
+        return StatedHypothesis(
+            id=name,
+            description=clean_line(description, MOST_LINE),
+            status=raw.get("status") or known.status,
+            expects=expects,
+            evidence=tuple(clean_line(text, MOST_LINE) for text in evidence),
+        )
+
+    def read_items(self, raw: Sequence[Any]) -> tuple[Item, ...]:
+        made: dict[str, Item] = {}
+        for one in self.take_some(raw, "experiment_list", _get_name):
+            name = _get_name(one)
+            kept = self.research.find_item(name)
+            try:
+                self._require_name(name, made)
+                made[name] = self._read_item(one, kept)
+            except _Unusable as unusable:
+                self.left_out.append(f"{name}: {unusable}")
+                if kept is not None and name in self.listed:
+                    made.setdefault(name, kept)
+        for name, problem in self._list_stuck(made):
+            if made[name] == (kept := self.research.find_item(name)):
+                continue  # as it was
+            self.left_out.append(f"{name}: {problem}")
+            del made[name]
+            if kept is not None:
+                made[name] = kept
+        order = {_get_name(one): at for at, one in reversed([*enumerate(raw)])}
+        return tuple(sorted(made.values(), key=lambda one: order[one.id]))
+
+    def _require_name(self, name: str, made: Mapping[str, Item]) -> None:
+        """Raises _Unusable for a name that a new item cannot have, nor an item of the
+        list that may have gone meanwhile."""
+        problem = _find_name_problem(name) or _find_twin(name, made)
+        is_there, is_listed = self.research.find_item(name), name in self.listed
+        if not problem and name in self.research.runs:
+            problem = "it has started meanwhile" if is_listed else "a run is named so"
+        elif not problem and is_there and not is_listed:
+            problem = "another item got this name meanwhile"
+        elif not problem and is_listed and not is_there:
+            problem = "it was removed from the list meanwhile"
+        if problem:
+            raise _Unusable(problem)
+
+    def _read_item(self, raw: Mapping[str, Any], kept: Item | None) -> Item:
+        """An item as the answer has it: of one in the list what is not stated stays,
+        and a person's stays altogether. Raises _Unusable."""
+        if kept is not None and kept.is_persons:
+            return kept
+        stated: dict[str, Any] = {
+            key: clean_line(raw[key], MOST_LINE)
+            for key in ("hypothesis", "note", "config_ref", "baseline_run", "code_ref")
+            if raw.get(key) is not None
+        }
+        for key in ("overrides", "depends_on"):
+            if raw.get(key) is not None:
+                stated[key] = tuple(dict.fromkeys(raw[key]))
+        if raw.get("gpu_requirement") is not None:
+            stated["gpus"] = int(raw["gpu_requirement"])
+        if stated.get("code_ref") == THIS:
+            stated["code_ref"] = self.consultation
+        stated |= _read_criteria(raw)
+        was = kept or Item(id=_get_name(raw), consultation=self.consultation)
+        item = replace(was, **stated)
+        if problem := next(self._find_problems(item), ""):
+            raise _Unusable(problem)
+        if item == was:
+            return was
+        jobs = was.jobs if is_same_work(item, was) else ()
+        return replace(item, consultation=self.consultation, jobs=jobs)
+
+    def _find_problems(self, item: Item) -> Iterator[str]:
+        for text in item.overrides:
+            if problem := find_override_problem(text):
+                yield f"{clean_line(text, 80)}: {problem}"
+        yield from filter(None, [_find_excess(item.overrides)])
+        if item.config_ref and not _CONFIG.fullmatch(item.config_ref):
+            yield f"config_ref {item.config_ref} is no name of a config"
+        if len(item.depends_on) > _MOST_NAMES:
+            yield f"it depends on more than {_MOST_NAMES} others"
+        gpus, research = item.gpus or 0, self.research
+        most = research.gpus if research.has_gpus else _MOST_GPUS
+        if not 0 <= gpus <= most:
+            wanted = plural(gpus, "GPU") if gpus <= _MOST_GPUS else "more GPUs"
+            yield f"it wants {wanted}; it may want 0 to {most}"
+        known = research.consultations.get(item.code_ref)
+        is_own = item.code_ref in ("", self.consultation)
+        if not is_own and (known is None or known.code is None):
+            yield f"code_ref {item.code_ref} names no change of code"
+
+    def _list_stuck(self, made: Mapping[str, Item]) -> Sequence[tuple[str, str]]:
+        """Items that could never begin, with the reason. Persons' items stay in the
+        list whether the answer has them or not, and so do those it does not know."""
+        graph = {
+            one.id: one.depends_on
+            for one in self.research.items
+            if one.is_persons or one.id not in self.listed
+        }
+        graph |= {name: one.depends_on for name, one in made.items()}
+        can_begin = set(self.research.runs)
+        while ready := {
+            name
+            for name, needs in graph.items()
+            if name not in can_begin and can_begin.issuperset(needs)
+        }:
+            can_begin |= ready
+        found = []
+        for name, item in made.items():
+            waits = [one for one in item.depends_on if one not in can_begin]
+            if item.baseline_run and item.baseline_run not in {*graph, *can_begin}:
+                found.append((name, f"baseline_run {item.baseline_run} is no run"))
+            elif waits:
+                found.append((name, _describe_wait(name, clean_name(waits[0]), graph)))
+        return found
+
+
+class _Unusable(Exception):
+    """Why an item is left out, for people."""
+
+
+def _describe_wait(name: str, other: str, graph: Mapping[str, Sequence[str]]) -> str:
+    if other == name:
+        return "it depends on itself"
+    if other not in graph:
+        return f"it depends on {other}, which is no run and no item of the list"
+    return f"it depends on {other}, which can never begin"
+
+
+def is_same_work(one: Item, other: Item) -> bool:
+    """Whether the jobs of two items would be the same."""
+    work = (one.overrides, one.config_ref, one.code_ref)
+    return work == (other.overrides, other.config_ref, other.code_ref)
+
+
+def _get_name(raw: Mapping[str, Any]) -> str:
+    return clean_name(raw["id"])
+
+
+def _find_twin(name: str, made: Mapping[str, object]) -> str:
+    return "it stands there twice; the first counts" if name in made else ""
+
+
+def _find_name_problem(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        return (
+            "that is no name: at most 64 letters, digits and _ . -, the first of "
+            "them a letter or a digit"
+        )
+    return "names like c1 and c1_x are those of calls" * bool(_OUR_NAME.fullmatch(name))
+
+
+def _read_criteria(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    """What ends a run and what is expected of it, in canonical text; raises
+    _Unusable."""
+    made, key = {}, ""
+    try:
+        if raw.get(key := "kill_criteria") is not None:
+            made[key] = raw[key] and format_criteria(parse_criteria(raw[key]))
+        if raw.get(key := "expects") is not None:
+            made[key] = _read_expectation(raw[key])
+    except CriteriaRefused as refused:
+        raise _Unusable(f"its {key}: {refused.line}") from None
+    return made
+
+
+def _read_expectation(text: str) -> str:
+    return str(parse_expectation(text)) if text else ""
+
+
+_OVERRIDE: Final = re.compile(r"(~|\+{0,2})([^=]*)(=.*)?")
+_KEY: Final = re.compile(r"[A-Za-z_]\w*(?:[./-]\w+)*", re.ASCII)
+_NO_VALUE: Final = re.compile(r"""[^\w.+/:@%,=\-\[\]{}'" ]""")
+_OPEN: Final = re.compile(
+    r"(?:backend\.args|backend\.megatron)\..+|slurm\.sbatch\.(?:time|nodes|ntasks"
+    r"|gres|gpus|mem|(?:gpus|ntasks)[_-]per[_-](?:node|task)"
+    r"|cpus[_-]per[_-](?:task|gpu)|mem[_-]per[_-](?:cpu|gpu))"
+)
+"""What an agent may set of the sections of ours: what a program is given, and what a
+job asks of a machine."""
+_PARAMETERS: Final = "sweep.params."
+_CLOSED: Final[Mapping[str, str]] = {
+    "research": "what is spent and who approves",
+    "agents": "which programs are called, and how they are isolated",
+    "tree": "which search runs",
+    "project": "where results lie, and who reads them",
+    "monitoring": "what is measured, and which commands run",
+    "backend": "which program runs; backend.args.KEY may be set",
+    "environment": "which program runs",
+    "slurm": "where jobs run, and for whom; slurm.sbatch.time, nodes, gpus, mem and "
+    "the like may be set",
+    "sweep": "which jobs there are; sweep.params.KEY may be set",
+    "start_conditions": "what a job waits for",
+    "start_condition_cmd": "what a job waits for",
+    "cancel_conditions": "what ends a job",
+    "ui": "what persons see",
+    "experiments": "the whole config; config_ref may name another",
+    "hydra": "how configs are found",
+    "defaults": "how the config is put together",
+}
+"""Sections, and what each decides that is no agent's."""
+
+
+def find_override_problem(text: str) -> str:
+    """Why an agent may not set this; empty: it may. A value is stated: it refers to
+    nothing in the config or the environment, and no shell would read more in it."""
+    if len(text) > MOST_LINE:
+        return f"it has more than {MOST_LINE} characters"
+    if clean(text) != text:
+        return "it holds control characters"
+    match = _OVERRIDE.fullmatch(text)
+    if match is None or not match[2] or (match[3] is None and match[1] != "~"):
+        return "it is not KEY=VALUE"
+    if not _KEY.fullmatch(match[2]):
+        return f"{match[2]} is no plain key"
+    if bad := _NO_VALUE.search(match[3] or ""):
+        return f"its value holds {bad[0]}"
+    key = read_override_key(text).removeprefix(_PARAMETERS)
+    section = key.partition(".")[0]
+    is_open = _OPEN.fullmatch(key) and match[1] != "~"
+    if section in _CLOSED and not is_open:
+        return f"no agent may set {key}: {section} decides {_CLOSED[section]}"
+    return ""
