@@ -12,7 +12,7 @@ import pytest
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.research.context import render_context, render_fix_context
 from autoexp_tui.research.ports import View
-from autoexp_tui.research.state import Hypothesis, Note
+from autoexp_tui.research.state import Hypothesis, Note, Trigger
 from tests.research.fixtures import (
     LIVE,
     NOW,
@@ -30,7 +30,7 @@ TITLES = [
     *("Goal", "Objective", "Why you are called now", "State"),
     *("Running experiments, with live metrics", "Completed experiments"),
     "Failed experiments, and those that were ended",
-    *("Experiment list: what runs next", "What became of your last answer"),
+    *("Experiment list: what runs next", "What became of your last answers"),
     *("Warnings", "Hypotheses", "Your reflection of the last call", "Budget"),
     *(NOTES, "Instructions"),
 ]
@@ -99,12 +99,13 @@ def test_a_run_that_goes_on_is_told_with_its_progress_and_its_criteria() -> None
             "- r4: killed by kill criterion after 10 min",
             "  Problem: loss 9 at step 1000",
         ],
-        "What became of your last answer": [
-            "- Applied: r5: lr=0.003",
-            "- Refused by ann (let it go on): end r4",
-            "- Void: x9: its name is taken",
-            "- A person is asked: change 2 files",
-            "- Left out: x8: no such key",
+        "What became of your last answers": [
+            "- c1: ok",
+            "  Applied: r5: lr=0.003",
+            "  Refused by ann (let it go on): end r4",
+            "  Void: x9: its name is taken",
+            "  A person is asked: change 2 files",
+            "  Left out: x8: no such key",
         ],
         "Warnings": ["- low: own_gpu (gpu=3)", "  > GPU 3: 12 %"],
         "Hypotheses": [
@@ -137,6 +138,13 @@ def test_an_item_is_told_with_what_it_waits_for() -> None:
     assert third.endswith("waits for 8 GPUs (free: 6)")
 
 
+def test_a_warning_that_led_to_the_call_is_told_in_words() -> None:
+    call = make_research().consultations["c3"]
+    fired = replace(call, triggers=(Trigger("warning_fired", "gpu/r5"),))
+    told = read_section(render(consultations={"c3": fired}), "Why you are called now")
+    assert told == ["- A warning fired: own_gpu (gpu=3)"]
+
+
 def test_an_acknowledged_warning_is_told_no_more() -> None:
     assert "own_seen" not in TEXT
 
@@ -147,7 +155,7 @@ def test_a_bad_answer_is_told_with_its_problem() -> None:
     problem = "$.kill_runs: no list"
     bad = replace(calls["c1"], outcome=Outcome.BAD_OUTPUT, problem=problem, **nothing)
     told = render(consultations={**calls, "c1": bad})
-    assert "- It was not used (bad_output): $.kill_runs: no list" in told
+    assert "\n- c1: bad_output\n  Problem: $.kill_runs: no list\n" in told
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,15 @@ import pytest
 from autoexp_tui.model.snapshot import Curve
 from autoexp_tui.model.states import why
 from autoexp_tui.research.state_file import build_state
-from tests.research.fixtures import LIVE, NOW, make_live, make_research, make_view
+from tests.research.fixtures import (
+    LIVE,
+    NOW,
+    make_item,
+    make_live,
+    make_research,
+    make_run,
+    make_view,
+)
 
 STATE = build_state(make_view(), LIVE)
 RUNS: Mapping[str, Any] = {one["run_id"]: one for one in STATE["runs"]}
@@ -121,3 +129,8 @@ def test_numbers_that_json_does_not_have_are_texts() -> None:
     assert told["runs"][-1]["live_metrics"]["loss"] == "inf"
     assert told["runs"][-1]["metrics_history"][-1] == {"step": 3, "loss": "nan"}
     assert told["stop_reason"] == "own_end (share=0.5)"
+
+
+def test_a_secret_is_masked() -> None:
+    run = make_run(make_item("r5", "api_key=hunter2", note="password: hunter2"))
+    assert "hunter2" not in json.dumps(build_state(make_view(runs={"r5": run}), {}))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.model.agents import Outcome
 from autoexp_tui.research import instructions
 from autoexp_tui.research.budgets import format_amount, measure_uses
 from autoexp_tui.research.items import Room, choose_items
@@ -48,13 +48,15 @@ from autoexp_tui.text.spelling import duration, format_number, join_some, plural
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.research.ports import View
-    from autoexp_tui.research.state import Consultation, Decided, Research, Run, Trigger
+    from autoexp_tui.research.state import Consultation, Research, Run, Trigger
 
 STATE_FILE: Final = "experiment_state.json"
 _MOST_REFLECTION: Final = 12_000
 _MOST_TAIL: Final = 16_000
 """Characters of a log."""
+_MOST_OVERRIDES: Final = 4_000
 _MOST_FIXES: Final = 10
+_MOST_ANSWERS: Final = 3
 _TRIGGERS: Final[Mapping[str, str]] = {
     "run_finished": "A run ended",
     "list_depleted": "The list is nearly empty",
@@ -103,7 +105,7 @@ def render_fix_context(view: View, run: Run, mechanical: str, tail: str) -> str:
         f"Step: {'none' if end is None or end.step is None else end.step}",
         f"GPUs: {run.gpus}",
         f"Config: {clean_words(run.item.config_ref) or 'that of the session'}",
-        f"Overrides: {join_overrides(run.item.overrides)}",
+        f"Overrides: {join_overrides(run.item.overrides, _MOST_OVERRIDES)}",
     ]
     earlier = [describe_fix(one, research) for one in same[-_MOST_FIXES:]]
     sections = {
@@ -167,16 +169,19 @@ def _list_triggers(view: View, consultation: Consultation) -> Iterator[str]:
     for one in consultation.triggers:
         by_kind.setdefault(one.kind, []).append(one)
     for kind, triggers in by_kind.items():
-        told = dict.fromkeys(_tell_trigger(view.research, one) for one in triggers)
+        told = dict.fromkeys(_tell_trigger(view, one) for one in triggers)
         some = join_some([one for one in told if one], 12)
         yield f"- {_TRIGGERS.get(kind, kind)}{f': {some}' if some else ''}"
 
 
-def _tell_trigger(research: Research, trigger: Trigger) -> str:
-    run = research.runs.get(trigger.about)
+def _tell_trigger(view: View, trigger: Trigger) -> str:
+    run = view.research.runs.get(trigger.about)
+    warned = view.research.warnings.get(trigger.about)
     if trigger.kind == "run_finished" and run is not None and run.ended:
         return f"{clean_words(run.id)} {run.ended.outcome}"
-    return clean_words(trigger.about, 200)
+    if trigger.kind == "warning_fired" and warned is not None:
+        return say(warned.why, view.t)
+    return clean_words(trigger.about)
 
 
 def _list_counts(view: View, live: Mapping[str, Live]) -> Iterator[str]:
@@ -251,7 +256,9 @@ def _name_some(names: list[str]) -> str:
 def _make_thought_sections(view: View, consultation: Consultation) -> Iterator[Section]:
     research = view.research
     yield Section(
-        "What became of your last answer", _list_decisions(research, consultation)
+        "What became of your last answers",
+        _list_answers(research, consultation),
+        is_newest_last=True,
     )
     seen = research.warnings.values()
     fired = [one for one in seen if not one.acknowledged_by][::-1]
@@ -272,30 +279,27 @@ def _make_thought_sections(view: View, consultation: Consultation) -> Iterator[S
     yield Section("Your reflection of the last call", filter(None, [reflection]))
 
 
-def _list_decisions(research: Research, consultation: Consultation) -> Iterator[str]:
-    """Of the newest call before this one that has ended."""
+def _list_answers(research: Research, consultation: Consultation) -> Iterator[str]:
+    """What was done about the newest calls before this one, the newest first."""
     known = research.consultations
     earlier = (known[name] for name in reversed(known) if name != consultation.id)
-    ended = (one for one in earlier if one.ended_lived is not None)
-    last = next((one for one in ended if one.role == "research"), None)
-    if last is None:
-        return
-    if last.outcome is not Outcome.OK:
-        problem = clean_words(last.problem, 600) or "no reason is known"
-        yield f"- It was not used ({last.outcome}): {problem}"
-    for one in last.decided:
-        yield from _list_decided(one)
-    yield from (f"- A person is asked: {clean_words(one.text)}" for one in last.asked)
-    for text in last.answer.left_out if last.answer else ():
-        yield f"- Left out: {clean_words(text)}"
+    ended = (one for one in earlier if one.outcome and one.role == "research")
+    for one in islice(ended, _MOST_ANSWERS):
+        yield "\n".join([f"- {one.id}: {one.outcome}", *_list_decisions(one)])
 
 
-def _list_decided(one: Decided) -> Iterator[str]:
-    by = f" by {clean_words(one.by)}" if one.by else ""
-    reason = f" ({clean_words(one.reason)})" if one.reason else ""
-    yield from (f"- Applied: {clean_words(text)}" for text in one.applied)
-    yield from (f"- Refused{by}{reason}: {clean_words(text)}" for text in one.refused)
-    yield from (f"- Void: {clean_words(text)}" for text in one.void)
+def _list_decisions(one: Consultation) -> Iterator[str]:
+    if one.problem:
+        yield f"  Problem: {clean_words(one.problem, 600)}"
+    for done in one.decided:
+        by = f" by {clean_words(done.by)}" if done.by else ""
+        reason = f" ({clean_words(done.reason)})" if done.reason else ""
+        yield from (f"  Applied: {clean_words(it)}" for it in done.applied)
+        yield from (f"  Refused{by}{reason}: {clean_words(it)}" for it in done.refused)
+        yield from (f"  Void: {clean_words(it)}" for it in done.void)
+    yield from (f"  A person is asked: {clean_words(line.text)}" for line in one.asked)
+    for text in one.answer.left_out if one.answer else ():
+        yield f"  Left out: {clean_words(text)}"
 
 
 def _list_budgets(view: View) -> Iterator[str]:

@@ -27,21 +27,15 @@ class Reading:
     job: JobRecord
     live: Live
     """Of a job that is not watched: what was noted of it, without curves."""
-    is_watched: bool = False
-
-    @property
-    def log_path(self) -> str:
-        """Of its newest attempt; empty: it has written none."""
-        attempt = self.job.attempt
-        return (attempt.log_path if attempt else "") or self.job.spec.log_path_current
 
     def find_value(self, metric: str) -> MetricFact | None:
         value, curve = self.live.metrics.get(metric), self.find_curve(metric)
         if value is None:
             return None
         step = self.live.step or 0
-        is_finite = curve is not None and curve.steps and math.isfinite(value)
-        return MetricFact(value, curve.steps[-1] if is_finite and curve else step)
+        if curve is not None and curve.steps and math.isfinite(value):
+            step = curve.steps[-1]
+        return MetricFact(value, step)
 
     def find_curve(self, metric: str) -> Curve | None:
         return self.live.curves.get(metric)
@@ -68,33 +62,36 @@ class Reading:
 def read_jobs(run: Run, view: View, live: Mapping[str, Live]) -> list[Reading]:
     """The jobs of a run that have joined, in its order."""
     return [
-        Reading(job, live.get(job.name) or _recall(job), job.name in live)
+        Reading(job, told if told and told.step is not None else _recall(job))
         for job in list_jobs(run, view.jobs)
+        for told in [live.get(job.name)]
     ]
 
 
 def _recall(job: JobRecord) -> Live:
-    """What was noted of a job."""
-    noted = job.noted
+    """What was noted of a job's newest attempt."""
+    noted = job.find_noted(job.attempt) if job.attempt else job.noted
     if noted is None:
         return Live(total=job.spec.progress_total)
-    values = {name: float(value) for name, value in noted.values.items()}
-    result = None if noted.result is None else float(noted.result)
     return Live(
         step=noted.step,
         total=noted.total or job.spec.progress_total,
-        metrics=values,
-        result=result,
+        metrics={name: float(value) for name, value in noted.values.items()},
         lows=noted.lows,
         highs=noted.highs,
     )
+
+
+def find_log(job: JobRecord) -> str:
+    """Of its newest attempt, where it has begun one."""
+    return (job.attempt and job.attempt.log_path) or job.spec.log_path_current
 
 
 def choose_main(readings: list[Reading]) -> Reading | None:
     """The job that speaks for a run: the newest that runs, else that came furthest."""
     running = [one for one in readings if one.job.state is JobState.RUNNING]
     told = running or [one for one in readings if one.live.step is not None]
-    return (told or readings)[-1] if readings else None
+    return next(reversed(told or readings), None)
 
 
 def measure_seconds(run: Run, view: View) -> float:

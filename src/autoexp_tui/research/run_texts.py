@@ -20,10 +20,12 @@ from autoexp_tui.research.criteria import (
 from autoexp_tui.research.readings import (
     Reading,
     choose_main,
+    find_log,
     measure_busy,
     measure_seconds,
     read_jobs,
 )
+from autoexp_tui.research.state import list_jobs
 from autoexp_tui.text.log_lines import EVAL_LOSS, LEARNING_RATE, LOSS
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import (
@@ -54,9 +56,9 @@ def clean_words(text: object, limit: int = 300) -> str:
     return mask_text(clean_line(text, limit))
 
 
-def join_overrides(overrides: Iterable[str]) -> str:
+def join_overrides(overrides: Iterable[str], limit: int = _MOST_OVERRIDES) -> str:
     """Overrides of one run on one line; `-`: there are none."""
-    return clean_words(" ".join(overrides), _MOST_OVERRIDES) or "-"
+    return clean_words(" ".join(overrides), limit) or "-"
 
 
 def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
@@ -76,7 +78,7 @@ def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
     if used := describe_gpus(main.gpus):
         lines.append(f"  GPU util: {used}")
     lines += _tell_criteria(run, main, view)
-    return "\n".join([*lines, f"  Log: {clean_words(main.log_path)}"])
+    return "\n".join([*lines, f"  Log: {clean_words(find_log(main.job))}"])
 
 
 def _tell_use(run: Run, view: View) -> str:
@@ -93,6 +95,8 @@ def _tell_purpose(item: Item, research: Research) -> Iterator[str]:
         yield f"  Config: {clean_words(item.config_ref)}"
     if item.overrides:
         yield f"  Overrides: {join_overrides(item.overrides)}"
+    if item.expects:
+        yield f"  Expects: {clean_words(item.expects)}"
     if item.note:
         yield f"  Note: {clean_words(item.note)}"
 
@@ -203,8 +207,8 @@ def describe_failed(run: Run, view: View) -> str:
     if run.fix_applied:
         again = f", as {clean_words(run.fix_relaunch)}" if run.fix_relaunch else ""
         lines.append(f"  Fixed: {clean_words(run.fix_applied)}{again}")
-    paths = [one.log_path for one in read_jobs(run, view, {})]
-    lines += [f"  Log: {clean_words(paths[-1])}"] if paths else []
+    jobs = list_jobs(run, view.jobs)[-1:]
+    lines += [f"  Log: {clean_words(find_log(job))}" for job in jobs]
     return "\n".join(lines)
 
 

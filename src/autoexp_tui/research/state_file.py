@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.states import JobState, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.budgets import measure_uses
 from autoexp_tui.research.readings import (
     Reading,
     choose_main,
+    find_log,
     list_points,
     measure_busy,
     measure_seconds,
@@ -78,9 +80,11 @@ def build_state(view: View, live: Mapping[str, Live]) -> dict[str, Any]:
 
 
 def _thaw(value: Any, t: float) -> Any:
-    """As JSON has it: reasons are sentences, records are objects."""
+    """As JSON has it: reasons are sentences, records objects; secrets are masked."""
     if isinstance(value, Why):
         return sentence(value, t, keys=False)
+    if isinstance(value, str):
+        return mask_text(value)
     if isinstance(value, Mapping):
         return {str(key): _thaw(part, t) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -114,7 +118,7 @@ def _list_run(run: Run, view: View, live: Mapping[str, Live]) -> dict[str, Any]:
         "status": end.outcome if end else "running" if is_begun else "queued",
         "error": (end.problem or None) if end else None,
         "seconds": measure_seconds(run, view),
-        "log_path": main.log_path if main else None,
+        "log_path": find_log(main.job) if main else None,
         "live_metrics": _list_metrics(main) if main else {},
         "metrics_history": _list_history(main, view.research) if main else [],
     }
