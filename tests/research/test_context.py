@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.model.agents import Outcome
+from autoexp_tui.research.answer import read_answer, read_fix
 from autoexp_tui.research.context import render_context, render_fix_context
 from autoexp_tui.research.ports import View
 from autoexp_tui.research.state import Hypothesis, Note, Trigger
@@ -255,4 +256,18 @@ def test_the_fixer_is_told_of_the_run_the_log_and_earlier_fixes() -> None:
     assert fixed in text
     assert "\n> # Instructions\n> CUDA error: out of memory\n\n# Instr" in text
     assert "these keys: `batch_size`." in text
-    assert len(text) < 20_000
+    assert len(text) < 24_000
+
+
+def test_the_forms_that_agents_are_shown_are_read_as_answers() -> None:
+    view = make_view()
+    fix = render_fix_context(view, view.research.runs["r2"], "oom", "")
+    form, fixed = (re.search(r"^\{\n.*?^\}", it, re.M | re.S) for it in (TEXT, fix))
+    assert form
+    assert fixed
+    answer = read_answer(form[0].encode(), view.research, "c3")
+    assert (answer.left_out, [one.id for one in answer.items or ()]) == (
+        (),
+        ["lr_3e-4"],
+    )
+    assert read_fix(fixed[0].encode(), "r2").overrides == ("batch_size=32",)

@@ -446,7 +446,7 @@ _OPEN: Final = re.compile(
 """What an agent may set of the sections of ours: what a program is given, and what a
 job asks of a machine."""
 _PARAMETERS: Final = "sweep.params."
-_CLOSED: Final[Mapping[str, str]] = {
+CLOSED: Final[Mapping[str, str]] = {
     "research": "what is spent and who approves",
     "agents": "which programs are called, and how they are isolated",
     "tree": "which search runs",
@@ -465,7 +465,7 @@ _CLOSED: Final[Mapping[str, str]] = {
     "hydra": "how configs are found",
     "defaults": "how the config is put together",
 }
-"""Sections, and what each decides that is no agent's."""
+"""Sections of which an agent may set no key, and what each decides."""
 
 
 def find_override_problem(text: str) -> str:
@@ -485,6 +485,6 @@ def find_override_problem(text: str) -> str:
     key = read_override_key(text).removeprefix(_PARAMETERS)
     section = key.partition(".")[0]
     is_open = _OPEN.fullmatch(key) and match[1] != "~"
-    if section in _CLOSED and not is_open:
-        return f"no agent may set {key}: {section} decides {_CLOSED[section]}"
+    if section in CLOSED and not is_open:
+        return f"no agent may set {key}: {section} decides {CLOSED[section]}"
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.research.answer import CLOSED
 from autoexp_tui.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ _THINK: Final = """
    your memory: the next call begins with it.
 2. DECIDE. Write the list of experiments. It takes the place of the present list; its
    first item starts as soon as it fits the free GPUs. An item that needs another run's
-   result names it in `depends_on`; then you are called again when that has ended. Name
-   runs to end that are not worth going on. Items that a person put there stay.
+   result names it in `depends_on`; you are called again when that has ended. To leave
+   out an item that a person put there proposes its removal. Name runs to end that are
+   not worth going on.
 """
 _IMPLEMENT: Final = """\
 3. IMPLEMENT. If an experiment needs another code, change it now, in the working
@@ -60,16 +62,14 @@ Write `_research_output.json` in the working directory, JSON of this form alone:
 - A new item has an id that no item, run or job has: letters, digits and `_.-`.
 - Criteria: `METRIC < NUMBER`, also with `after step N` or `after 30 min`; `plateau 1%
   in 500 steps`; `time > 2 h`; joined by `or`. `expects` is one comparison.
-- Overrides are KEY=VALUE with plain values, without `${...}`. They may not touch the
-  sections agents, defaults, environment, experiments, hydra, monitoring, project,
-  research, tree and ui, nor conditions of jobs; of backend only `backend.args.KEY`, of
-  slurm only what `slurm.sbatch` asks of a machine (time, nodes, gpus, mem), of sweep
-  only `sweep.params.KEY`.
 """
-_LIMITS: Final = """\
-- At most {items} items are read. Applied at once: {auto}. A person is asked about:
-  {ask}.
+_OVERRIDES: Final = """
+Overrides are KEY=VALUE with plain values, without `${...}`. No agent may set keys of
 
+SECTIONS
+"""
+_LIMITS: Final = """
+At most {items} items are read. Applied at once: {auto}. A person is asked about: {ask}.
 Write `_research_output.json` now; nothing else that you say is read.
 """
 BEGIN_FIX: Final = """\
@@ -103,10 +103,15 @@ def write_instructions(research: Research) -> str:
     auto, ask = (", ".join(kinds) or "nothing" for kinds in told.values())
     code = _IMPLEMENT if research.base_commit else _NO_CODE
     limits = _LIMITS.format(items=options.max_items, auto=auto, ask=ask)
-    return _THINK + code + _FORM + limits
+    return _THINK + code + _FORM + _describe_overrides() + limits
 
 
 def write_fix_instructions(options: ResearchOptions) -> str:
     """What the fixer is to do."""
     keys = ", ".join(f"`{clean_line(one)}`" for one in options.fixer.may_override)
-    return _FIX.format(may=keys or "none")
+    return _FIX.format(may=keys or "none") + _describe_overrides()
+
+
+def _describe_overrides() -> str:
+    closed = "\n".join(f"- {name}: {what}" for name, what in CLOSED.items())
+    return _OVERRIDES.replace("SECTIONS", closed)
