@@ -15,6 +15,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config import planning
+from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
@@ -31,9 +32,10 @@ def plan_here(
 ) -> Iterator[PlanningAnswer]:
     """What a planning process would answer; nothing limits its time."""
     del limit_seconds
+    shared: dict[object, HydraComposer] = {}
     for request in requests:
         told = encode_request(replace(request, cwd=request.cwd or os.getcwd()))
-        said = encode_answer(answer_request(decode_request(told)))
+        said = encode_answer(answer_request(decode_request(told), shared))
         yield decode_answer(said)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,31 @@ def test_jobs_of_one_structure_are_composed_once_unless_switched_off(
     assert made.composed == 3
 
 
+@pytest.mark.parametrize("further", [
+    ("optim.lr=7", "++new=[1]"), ("seed=2", "sweep.params.seed=[5]"),
+    ("model=large",), ("optim.lr=1", "optim.lr=2"), ("sweep=null",), ("seed=${size}",),
+])  # fmt: skip
+def test_with_further_overrides_it_is_what_hydra_composes_of_all(
+    further: tuple[str, ...], tmp_path: Path
+) -> None:
+    root = write_tree(tmp_path)
+    with (root / "exp.yaml").open("a") as file:
+        file.write("sweep: {params: {seed: [1, 2]}}\n")
+    whole = HydraComposer("exp", root, ("seed=3", *further), cwd="/cwd")
+    told = [one.to_dict() for one in (whole.base(), whole.compose(["seed=9"], MOUNTS))]
+    first = HydraComposer("exp", root, ("seed=3",), cwd="/cwd")
+    extended = first.extend(further)
+    assert (extended is None) is (
+        further[0] in ("model=large", "optim.lr=1", "sweep=null")
+    )
+    if extended is not None:
+        views = (extended.base(), extended.compose(["seed=9"], MOUNTS))
+        assert [view.to_dict() for view in views] == told
+        assert extended.sweep() == whole.sweep()
+        assert extended.extend(()) is None
+        assert first.base().to_dict() != told[0]
+
+
 SWEPT = "size: 1\nsweep: {params: {size: [1, 2, 3]}}\nlast: 1\n"
 
 
@@ -138,7 +164,7 @@ def test_a_job_that_is_not_what_hydra_composes_is_an_error(
     template = next(iter(made._templates.values()))
     assert template is not None
     template.resolved = {**template.resolved, **wrong}
-    made._shared = 1000
+    made._shared = count(1001)
     with pytest.raises(CannotCompose, match="not what Hydra composes") as raised:
         made.compose(["seed=1"], MOUNTS)
     assert raised.value.problems[0].where == where

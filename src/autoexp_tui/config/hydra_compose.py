@@ -14,7 +14,8 @@ import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import zip_longest
+from copy import copy
+from itertools import count, zip_longest
 from pathlib import Path
 from pprint import pformat
 from typing import Any, Final
@@ -122,9 +123,12 @@ class HydraComposer:
         self._base: Mapping[str, object] | None = None
         self._sweep: Mapping[str, object] | None = None
         self._templates: dict[object, Template | None] = {}
-        self._shared = 0
+        self._shared = count(1)
         """Jobs that were made of a template."""
+        self._further: tuple[str, ...] = ()
+        """Overrides that all composed with these have besides, before their own."""
         self._groups: dict[str, tuple[str, ...] | None] = {}
+        self._files: list[tuple[Path, tuple[str, ...]]] = []
         self._unlisted: set[str] = set()
         """Groups of ours that are chosen, and that the defaults lists do not name."""
         setbase(_HYDRA_BASE)
@@ -148,6 +152,8 @@ class HydraComposer:
 
     def base(self) -> ConfigTree:
         """The primary config with the command line's overrides."""
+        if self._further:
+            return self.compose((), {})
         return self._anchor(ConfigTree(self._base_tree(), self._make_config))
 
     def sweep(self) -> Mapping[str, object] | None:
@@ -155,13 +161,28 @@ class HydraComposer:
         self._base_tree()
         return self._sweep
 
+    def extend(self, overrides: Sequence[str]) -> HydraComposer | None:
+        """The same with further overrides, which shares what is composed already; None:
+        they may do more than set values, or belong to one that was extended."""
+        texts = tuple(map(rewrite_override, overrides))
+        into = [self._parse(text) for text in texts if INTO_SWEEP.match(text)]
+        own = tuple(text for text in texts if not INTO_SWEEP.match(text))
+        sweep, keys = self.sweep(), split_overrides(own, {}, self.group_options)
+        is_sweep = any(one.path[0] == _SWEEP for one in keys.settings)
+        if keys.texts or is_sweep or self._further:
+            return None
+        made = copy(self)
+        made._further = own
+        made._sweep = apply_sweep_overrides(sweep or {}, into) if into else sweep
+        return made
+
     def compose(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
     ) -> ConfigTree:
         """One job's config; raises CannotCompose with Hydra's reason, in our words."""
         if not self._may_share:
             return self.compose_by_hydra(overrides, mounts)
-        texts = tuple(map(rewrite_override, overrides))
+        texts = (*self._further, *map(rewrite_override, overrides))
         self._base_tree()
         keys = split_overrides(texts, mounts, self.group_options)
         if keys.structure not in self._templates:
@@ -176,8 +197,7 @@ class HydraComposer:
         tree = with_values(template.tree, values)
         made = ConfigTree(tree, self._make_config, template, tuple(values))
         view = self._anchor(made)
-        self._shared += 1
-        if self._shared % _COMPARED_EVERY == 1:
+        if next(self._shared) % _COMPARED_EVERY == 1:
             self._compare(view, overrides, mounts)
         return view
 
@@ -221,7 +241,8 @@ class HydraComposer:
         self, overrides: Sequence[str], mounts: Mapping[str, object]
     ) -> ConfigTree:
         """What `compose` gives, whatever is known of other jobs."""
-        tree = self._compose_tree(tuple(map(rewrite_override, overrides)), mounts)
+        texts = (*self._further, *map(rewrite_override, overrides))
+        tree = self._compose_tree(texts, mounts)
         return self._anchor(ConfigTree(tree, self._make_config, is_certain=False))
 
     def _make_config(self, tree: Any) -> DictConfig:
@@ -252,9 +273,14 @@ class HydraComposer:
         except _HYDRAS as error:
             raise self._explain_refusal(error, known=False) from None
 
-    def list_files(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    def list_files(self) -> Sequence[tuple[Path, tuple[str, ...]]]:
         """The files of the config, each before those that it covers, and the keys that
         each one's go below. Where defaults do not resolve, the primary config alone."""
+        if not self._files:
+            self._files += self._find_files()
+        return self._files
+
+    def _find_files(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
         self._take_over()
         loader = GlobalHydra.instance().config_loader()
         AutoexpSource.opened.clear()

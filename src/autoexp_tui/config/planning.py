@@ -99,8 +99,8 @@ class PlanningRequest:
     manifest: str = ""
     """For `job`: the file that holds the plan."""
     further: tuple[str, ...] = ()
-    """For `job`: overrides after the job's own. For `growth`: after those of the plan,
-    where keys of the sweep may stand as its parameters are called."""
+    """For `job`: overrides after the job's own. Else: after those of the plan, where
+    keys of the sweep may stand as its parameters are called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,19 +370,20 @@ class ChildPlanner:
             path = Path(asked.config_path).expanduser()
             ref, place = path.stem, str(path.parent)
             search = (*((base.config_dir,) if base.config_dir else ()), *search)
-        overrides = asked.overrides
+        overrides, further = asked.overrides, asked.further
         if asked.output_dir:
             from autoexp_tui.planning.overrides import escape_dollars, format_override
 
             written = escape_dollars(asked.output_dir)
             own = format_override("++project.base_output_dir", written)
-            overrides = (*overrides, own)
+            further = (*further, own)
         return self._ask(
             base,
             config_ref=ref,
             config_dir=place,
             search_dirs=search,
             overrides=overrides,
+            further=further,
             known=asked.known,
             prefix=asked.prefix,
             now=asked.now,

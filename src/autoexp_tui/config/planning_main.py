@@ -80,9 +80,10 @@ def main() -> None:
     os.dup2(2, 1)  # whatever else is printed goes to stderr
     threading.Thread(target=_end_unheard, args=(answer_to,), daemon=True).start()
     requests = decode_requests(sys.stdin.buffer.read())
+    shared: dict[object, HydraComposer] = {}
     with os.fdopen(answer_to, "wb") as out:
         for request in requests:
-            out.write(encode_answer(answer_request(request)) + b"\n")
+            out.write(encode_answer(answer_request(request, shared)) + b"\n")
             out.flush()
 
 
@@ -97,12 +98,19 @@ def _end_unheard(answer_to: int) -> None:
         os._exit(1)
 
 
-def answer_request(request: PlanningRequest) -> PlanningAnswer:
-    """The answer to a request; what is wrong with the config is in it."""
+def answer_request(
+    request: PlanningRequest, shared: dict[object, HydraComposer] | None = None
+) -> PlanningAnswer:
+    """The answer to a request; what is wrong with the config is in it. `shared`: what
+    earlier requests of the process have composed."""
     cwd = Path(request.cwd or os.getcwd())
-    planning = _Planning(request, cwd, request.overrides)
+    planning = _Planning(
+        request, cwd, {} if shared is None else shared, request.overrides
+    )
     failed: Stage
     try:
+        if request.further and request.want != "job":
+            planning.add_overrides(request.further)
         return _WANTED[request.want](planning)
     except CannotCompose as error:
         found, failed = error.problems, "config"
@@ -120,6 +128,8 @@ class _Planning:
 
     request: PlanningRequest
     cwd: Path
+    shared: dict[object, HydraComposer]
+    """Of all requests of the process, by what they compose."""
     overrides: tuple[str, ...] = ()
 
     @cached_property
@@ -132,23 +142,30 @@ class _Planning:
         sweep = self.composer.sweep() or {}
         found = [find_override(text, sweep) for text in further]
         keys = {text.partition("=")[0] for text in found}
-        kept = (one for one in self.overrides if one.partition("=")[0] not in keys)
+        kept = [one for one in self.overrides if one.partition("=")[0] not in keys]
+        is_more = len(kept) == len(self.overrides)
+        extended = self.composer.extend(found) if is_more else None
         self.overrides = (*kept, *found)
-        self.composer.close()
         for made in ("composer", "state_dir", "places"):
             self.__dict__.pop(made, None)
+        if extended is not None:
+            self.composer = extended
 
     @cached_property
     def composer(self) -> HydraComposer:
         request = self.request
-        return HydraComposer(
-            request.config_ref,
-            find_config_dir(request.config_dir or None, self.cwd),
-            self.overrides,
-            cwd=str(self.cwd),
-            now=request.now or None,
-            search_dirs=request.search_dirs,
-        )
+        place = (request.config_ref, request.config_dir, request.search_dirs)
+        key = (place, self.overrides, self.cwd, request.now)
+        if key not in self.shared:
+            self.shared[key] = HydraComposer(
+                request.config_ref,
+                find_config_dir(request.config_dir or None, self.cwd),
+                self.overrides,
+                cwd=str(self.cwd),
+                now=request.now or None,
+                search_dirs=request.search_dirs,
+            )
+        return self.shared[key]
 
     @cached_property
     def state_dir(self) -> Path:
@@ -225,8 +242,6 @@ def _answer_growth(planning: _Planning) -> PlanningAnswer:
     ones for those that differ."""
     request, answers = planning.request, list[PlanningAnswer]()
     places = {name: (output, logs) for name, output, logs in request.known}
-    if request.further:
-        planning.add_overrides(request.further)
 
     def build(names: Mapping[str, str]) -> Plan:
         answer = _answer_plan(planning, Naming(names, places))

@@ -82,6 +82,8 @@ class FurtherPlan:
     config_path: str = ""
     """A file, absolute; then there is no `config_ref`."""
     overrides: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
+    """After those, where keys of its sweep may stand as its parameters are called."""
     prefix: str = ""
     """Put before the names of its jobs."""
     output_dir: str = ""

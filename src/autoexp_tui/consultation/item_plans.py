@@ -1,0 +1,221 @@
+"""How items become jobs: all of a request in one planning process.
+
+They are planned in the user's own checkout: planning imports classes that a config
+names, and rules of a config are carried out by the engine. A change of code has its
+effect on what the jobs run: paths into the repository are moved into its worktree.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.engine.ports import FurtherPlan
+from autoexp_tui.model.errors import AutoexpError, Problem, UsageError
+from autoexp_tui.planning.overrides import (
+    escape_dollars,
+    format_override,
+    read_override_key,
+)
+from autoexp_tui.research.options import watch_for_research
+from autoexp_tui.research.ports import PlannedItems
+from autoexp_tui.storage.provenance import record_path
+from autoexp_tui.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from autoexp_tui.engine.ports import Planner
+    from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.research.ports import PlanRequest
+    from autoexp_tui.research.state import Item
+
+FindWorktree = Callable[[str], Path | None]
+"""Consultation -> where its change of code is checked out; None: it made none."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_REF: Final = re.compile(r"(?:(?!\.\.?/)[\w.-]+/)*(?!\.)[\w.-]+")
+_NO_RESEARCH: Final = "++research=null"
+"""Else a config of research makes no jobs."""
+_SESSIONS: Final = (
+    *("monitoring", "agents", "tree", "research", "ui", "hydra", "project", "slurm"),
+    *("backend.class_name", "backend.command", "backend.script", "backend.module"),
+    *("backend.python", "backend.env", "backend.cwd", "backend.container"),
+    *("backend.venv", "backend.conda", "sweep"),
+)
+"""What decides which programs run, and what the engine does about them."""
+_ALLOWED: Final = "slurm.sbatch."
+_KEY: Final = re.compile(r"[+~]{0,2}[\w./@-]+")
+_OF_SWEEP: Final = re.compile(r"sweep\.(?:.*\.)?params\.(?=.)")
+_READS: Final = re.compile(r"\$\{[^}]*:|\.\./")
+"""Resolvers (`${oc.env:TOKEN}`), and files outside of the configs."""
+_MOST: Final = 300
+
+
+def plan_items(
+    planner: Planner,
+    plan: Plan,
+    request: PlanRequest,
+    directory: Path,
+    now: float,
+    *,
+    top: Path | None = None,
+    find_worktree: FindWorktree = lambda _: None,
+) -> PlannedItems:
+    """Items with their jobs, and why others have none. `plan`: the session's;
+    `directory`: the research's; `now`: UTC at which it was ordered; `top`: the
+    repository that changes of code are made of. Raises AutoexpError: nothing can be
+    planned."""
+    problems, asked = dict[str, str](), list[FurtherPlan]()
+    items: list[Item] = []
+    for item in request.items:
+        try:
+            _check_item(item)
+            asked.append(_ask(plan, item, request.taken, directory, now))
+            items.append(item)
+        except UsageError as error:
+            problems[item.id] = format_problem(error)
+    taken = set(request.taken)
+    planned: list[Item] = []
+    made = planner.plan_all(asked) if asked else ()
+    for item, found in zip(items, made, strict=True):
+        try:
+            if isinstance(found, AutoexpError):
+                raise found
+            move = partial(_move_job, top, find_worktree, item.code_ref)
+            jobs = _build_jobs(item, found, move)
+            if shared := taken.intersection(job.name for job in jobs):
+                raise UsageError(f"a job is called {min(shared)} already", "id")
+        except AutoexpError as error:
+            problems[item.id] = format_problem(error)
+        else:
+            taken.update(job.name for job in jobs)
+            planned.append(replace(item, jobs=jobs))
+    return PlannedItems(tuple(planned), problems)
+
+
+def format_problem(error: AutoexpError) -> str:
+    """The first thing that is wrong, on one short line that begins with its key."""
+    found: Sequence[Problem] = getattr(error, "problems", ())
+    first = found[0] if found else Problem(error.problem, error.where, hint=error.hint)
+    # Of a config that is not there the directory is told where it should be.
+    where = "config_ref" if posixpath.isabs(first.where) else first.where
+    text = f"{where}: {first.message}" if where else first.message
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    hint = f"; {first.hint}" if first.hint else ""
+    return clean_line(f"{text}{more}{hint}", _MOST)
+
+
+def _check_item(item: Item) -> None:
+    """Raises UsageError for a bad name, and where an answer asks for what only a person
+    may: other programs, or other actions of the engine."""
+    if not _NAME.fullmatch(item.id):
+        hint = "1 to 64 letters, digits, `_`, `.` and `-`; first a letter or a digit"
+        raise UsageError("is no name", "id", hint)
+    if item.by or item.fixes or not item.consultation:
+        return
+    if item.config_ref and not _REF.fullmatch(item.config_ref):
+        raise UsageError("is no config below the directory of configs", "config_ref")
+    for text in item.overrides:
+        if not _may_set(text):
+            hint = "a person may insert such an item"
+            raise UsageError("an answer may not set this", f"overrides: {text}", hint)
+
+
+def _may_set(override: str) -> bool:
+    """Whether an answer may have an override."""
+    written = override.partition("=")[0]
+    if not _KEY.fullmatch(written) or _READS.search(override):
+        return False
+    key = _OF_SWEEP.sub("", read_override_key(override))
+    is_theirs = any(
+        f"{key}.".startswith(f"{one}.") or f"{one}.".startswith(f"{key}.")
+        for one in _SESSIONS
+    )
+    return not is_theirs or key.startswith(_ALLOWED)
+
+
+def _ask(
+    plan: Plan, item: Item, taken: frozenset[str], directory: Path, now: float
+) -> FurtherPlan:
+    """Its directories are below the session's name: those of other sessions stay."""
+    known = {job.name: (job.name, job.output_dir, job.log_dir) for job in plan.jobs}
+    known |= {name: (name, "", "") for name in sorted(taken - known.keys())}
+    logs = escape_dollars(str(directory / "logs"))
+    places = (plan.cwd, plan.base_output_dir or "outputs", directory.parent.name)
+    return FurtherPlan(
+        base=plan,
+        config_ref=item.config_ref or plan.config_ref,
+        overrides=(
+            *(() if item.config_ref else plan.overrides),
+            _NO_RESEARCH,
+            format_override("++slurm.log_dir", logs),
+        ),
+        further=item.overrides,
+        prefix=f"{item.id}_",
+        output_dir=posixpath.join(*places, item.id),
+        known=tuple(known.values()),
+        now=now,
+    )
+
+
+def _build_jobs(
+    item: Item, planned: Plan, move: Callable[[JobSpec], JobSpec]
+) -> tuple[JobSpec, ...]:
+    """Raises UsageError where the item cannot run them."""
+    if not planned.jobs:
+        where = f"config_ref: {planned.config_ref}"
+        raise UsageError("it makes no jobs", where, "name a config that has some")
+    for job in planned.jobs:
+        if job.runtime_overrides:
+            text = job.runtime_overrides[0]
+            message = "reads values of running jobs ({runtime...}), which no item can"
+            raise UsageError(message, f"overrides: {text}", "give it a value")
+    record = str(record_path(Path(planned.state_dir), planned.plan_id))
+    is_one = len({job.family for job in planned.jobs}) == 1
+    return tuple(
+        replace(
+            move(job),
+            index=0,
+            family=item.id if is_one else f"{item.id}_{job.family}",
+            rules="",
+            own_rules=watch_for_research(planned.rules_of(job)),
+            config_record=record,
+            place="main",
+            trial=True,
+        )
+        for job in planned.jobs
+    )
+
+
+def _move_job(
+    top: Path | None, find_worktree: FindWorktree, code: str, job: JobSpec
+) -> JobSpec:
+    """The job with the code of a change: what it names below `top` is meant in the
+    worktree, where that has it; results and data stay. Raises UsageError."""
+    if not code:
+        return job
+    worktree = find_worktree(code)
+    if worktree is None or top is None:
+        raise UsageError(f"{code} has made no change of code", "code_ref")
+    move = partial(_move_paths, top, worktree)
+    moved = replace(
+        job,
+        cwd=move(job.cwd),
+        command=tuple(map(move, job.command)),
+        env={name: move(text) for name, text in job.env.items()},
+    )
+    if moved == job:
+        message = f"would change nothing: {job.name} runs nothing of {top}"
+        raise UsageError(message, "code_ref")
+    return moved
+
+
+def _move_paths(top: Path, worktree: Path, text: str) -> str:
+    def move(found: re.Match[str]) -> str:
+        below = found[1].lstrip("/")
+        return str(worktree / below) if (worktree / below).exists() else found[0]
+
+    return re.sub(rf"{re.escape(str(top))}((?:/[^\s'\",:;=]*)?)(?![\w.-])", move, text)
