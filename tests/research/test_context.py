@@ -228,7 +228,10 @@ def test_what_alone_is_too_long_is_cut_with_a_mark() -> None:
     assert re.fullmatch(r"and \d+ older notes", told[0])
     assert told[-1].startswith("    Note 899")
     assert text.endswith("nothing else that you say is read.\n")
-    assert len(render(**limit(100)).encode()) <= 100
+    nothing: Any = {"hypotheses": {}, "runs": {}, "live": (), "best_run": ""}
+    for most in (0, 100, 5_000):
+        view = make_view(**limit(most), **nothing)
+        assert len(render(view).encode()) <= most
 
 
 def test_a_text_of_an_agent_is_bounded() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import linear_regression
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.masking import mask_text
@@ -136,21 +137,12 @@ def _tell_trend(curve: Curve | None) -> Iterator[str]:
     newest = [one for one in points if one[0] >= since]
     newest = newest if len(newest) > 2 else points
     (begin, old), (end, new) = newest[0], newest[-1]
-    slope = fit_slope(newest)
+    slope = linear_regression(*zip(*newest, strict=True)).slope
     if abs(slope) * (end - begin) < _FLAT_SHARE * max(abs(old), abs(new)):
         yield "  Trend: flat"
         return
     pace = format_number(float(f"{abs(slope):.3g}"))
     yield f"  Trend: {'decreasing' if slope < 0 else 'rising'}, {pace} a step"
-
-
-def fit_slope(points: Sequence[tuple[int, float]]) -> float:
-    """Of the line that lies nearest to the points by least squares; steps differ."""
-    steps = math.fsum(step for step, _ in points) / len(points)
-    values = math.fsum(value for _, value in points) / len(points)
-    spread = math.fsum((step - steps) ** 2 for step, _ in points)
-    shared = math.fsum((step - steps) * (value - values) for step, value in points)
-    return shared / spread
 
 
 def describe_gpus(loads: Sequence[GpuLoad]) -> str:
@@ -289,13 +281,11 @@ def fold_completed(runs: Sequence[Run], research: Research) -> str:
 
 def fold_failed(runs: Sequence[Run]) -> str:
     ends = [run.ended for run in runs if run.ended]
-    kinds = Counter(one.mechanical or one.cause or one.outcome for one in ends)
-    told = (f"{count} {clean_words(kind)}" for kind, count in sorted(kinds.items()))
-    return f"and {plural(len(runs), 'older one')}: {join_some(list(told), 12)}"
+    return fold_counts("runs", (it.mechanical or it.cause or it.outcome for it in ends))
 
 
 def fold_counts(noun: str, kinds: Iterable[str]) -> str:
     """`and 12 older hypotheses: 3 open, 9 rejected`."""
     counts = Counter(kinds)
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    return f"and {counts.total()} older {noun}: {told}"
+    told = [f"{count} {clean_words(kind)}" for kind, count in sorted(counts.items())]
+    return f"and {counts.total()} older {noun}: {join_some(told, 12)}"

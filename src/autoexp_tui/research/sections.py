@@ -51,7 +51,7 @@ class Section:
 
     def cut(self, room: int) -> None:
         """Show what fits into `room` bytes; of the first entry at least its start."""
-        if self.is_whole and self.size <= room:
+        if self.is_whole and self.size <= max(0, room):
             return
         kept, left = list[str](), room - _FOLD_BYTES
         for entry in self._shown:
