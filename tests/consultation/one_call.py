@@ -14,6 +14,8 @@ from autoexp_tui.consultation.requests import CALLED, Called, CallRequest
 from autoexp_tui.evaluation.requests import write_record
 from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec, Limits
+from autoexp_tui.research.answer import FILE_SCHEMAS
+from autoexp_tui.research.instructions import OUTPUT
 from autoexp_tui.research.jobs import REQUEST
 from autoexp_tui.storage.json_codec import decode
 from autoexp_tui.worktrees.readiness import open_repository
@@ -21,8 +23,6 @@ from autoexp_tui.worktrees.tree_repository import Git
 from tests.agents.test_runner import QUICK, STAND_IN
 from tests.worktrees.conftest import call_git, write_files
 
-ANSWER_FILE = "_research_output.json"
-SCHEMA = {"type": "object", "required": ["reflection", "reasoning"]}
 ANSWER: dict[str, Any] = {
     "reflection": "Smaller steps.",
     "hypotheses": [],
@@ -71,8 +71,8 @@ class OneCall:
             chain=tuple(f"a{number}" for number in range(len(agents))),
             agents={f"a{number}": agent for number, agent in enumerate(agents)},
             isolation=self.isolation,
-            answer_file=ANSWER_FILE,
-            schema=SCHEMA,
+            answer_file=OUTPUT,
+            schema=FILE_SCHEMAS["research"],
             session="s1",
             readable=(str(STAND_IN.parent),),
         )
@@ -104,21 +104,22 @@ class OneCall:
         return decode(Called, data, CALLED)
 
 
-def stand_in(case: str, limits: dict[str, Any] | None = None) -> AgentSpec:
+def stand_in(
+    case: str, limits: dict[str, Any] | None = None, answer: dict[str, Any] = ANSWER
+) -> AgentSpec:
     """An agent that behaves as `tests.agents.stand_in` has it."""
     return AgentSpec(
         backend="codex",
         command=(sys.executable, "-I", "-S", str(STAND_IN), case),
         limits=replace(QUICK, **(limits or {})),
-        env={"ANSWER_TEXT": json.dumps(ANSWER)},
+        env={"ANSWER_TEXT": json.dumps(answer)},
     )
 
 
-def write_agent(*lines: str) -> AgentSpec:
+def write_agent(*lines: str, answer: dict[str, Any] = ANSWER) -> AgentSpec:
     """An agent that does some things in Python, then answers."""
-    answer = (
-        f"open(os.environ['AUTOEXP_ANSWER_FILE'], 'w').write({json.dumps(ANSWER)!r})"
-    )
-    code = "\n".join(("import os", *lines, answer))
+    text = json.dumps(answer)
+    last = f"open(os.environ['AUTOEXP_ANSWER_FILE'], 'w').write({text!r})"
+    code = "\n".join(("import os", *lines, last))
     command = (sys.executable, "-c", code)
     return AgentSpec(backend="command", command=command, limits=Limits(wall_seconds=20))

@@ -17,22 +17,17 @@ import pytest
 
 from autoexp_tui.agents.call import hash_bytes
 from autoexp_tui.consultation import call
-from autoexp_tui.consultation.call import conclude
+from autoexp_tui.consultation.call import clean_up, conclude
 from autoexp_tui.consultation.requests import CALLED, CallRequest
-from autoexp_tui.evaluation.requests import write_record
+from autoexp_tui.evaluation.requests import load_record, write_record
 from autoexp_tui.executors.wrapper import list_descendants
 from autoexp_tui.isolation.kinds import NoIsolation, probe_isolation
 from autoexp_tui.isolation.port import Isolation
 from autoexp_tui.model.agents import AgentSpec, Outcome
+from autoexp_tui.research.instructions import OUTPUT as ANSWER_FILE
 from autoexp_tui.research.jobs import REQUEST
 from tests.agents.test_runner import USED
-from tests.consultation.one_call import (
-    ANSWER,
-    ANSWER_FILE,
-    OneCall,
-    stand_in,
-    write_agent,
-)
+from tests.consultation.one_call import ANSWER, OneCall, stand_in, write_agent
 from tests.worktrees.conftest import call_git, describe_users_part
 
 IDLE = {"idle_seconds": 0.3}
@@ -73,6 +68,7 @@ def test_a_call_ends_with_its_outcome(
         data = (one.home / made.answer).read_bytes()
         assert (json.loads(data), made.sha256) == (ANSWER, hash_bytes(data))
         assert made.usage == USED
+        clean_up(load_record(CallRequest, one.home / REQUEST), made)
         assert not stale.parent.exists()
 
 
@@ -168,7 +164,6 @@ def test_a_change_of_code_is_one_commit_on_no_branch(tmp_path: Path) -> None:
     call_git(one.top, "update-ref", "-d", ref)
     assert describe_users_part(one.top) == before
     assert "+rate = 2" in (one.home / "code.patch").read_text()
-    assert not (one.directory / "call/1").exists()
     again = one.call(one.build_request(write_agent(WRITE), **_keep(request)))
     assert again.code == code
 
@@ -195,7 +190,9 @@ def test_a_refused_change_of_code_costs_no_answer(
     one = OneCall(tmp_path)
     rules = {"editable": ("*.py",), "protected_paths": ("tests",)}
     agent = write_agent(*lines)
-    made = one.call(one.build_code_request(agent, **rules, max_file_bytes=4096))
+    request = one.build_code_request(agent, **rules, max_file_bytes=4096)
+    made = one.call(request)
+    clean_up(request, made)
     assert (made.outcome, made.problem, made.code) == (Outcome.OK, "", None)
     assert made.code_refused.startswith(refused)
     assert bool(made.code_refused) == bool(refused)

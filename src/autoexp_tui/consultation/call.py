@@ -127,8 +127,6 @@ def conclude(request: CallRequest) -> Called:
             made = replace(made, outcome=Outcome.BAD_OUTPUT, problem=problem)
         else:
             made = _take_code(request, made)
-    if not made.code_refused:
-        _clean_up(request)
     return made
 
 
@@ -235,13 +233,13 @@ def _commit(request: CallRequest) -> CodeChange:
     )
 
 
-def _clean_up(request: CallRequest) -> None:
-    """What was taken from where it worked is kept elsewhere; of what was refused people
-    find all there."""
-    if request.code_base:
-        remove_worktree(request.repository, request.place)
-    else:
+def clean_up(request: CallRequest, made: Called) -> None:
+    """Remove where the agent worked, once what came of the call is recorded; what was
+    refused stays for people. Raises EnvironmentFailed."""
+    if not request.code_base:
         _remove_work(request)
+    elif not made.code_refused:
+        remove_worktree(request.repository, request.place)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -117,6 +117,11 @@ def _relax(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 _RESEARCH: Final = _relax(RESEARCH_SCHEMA)
 _FIX: Final = _relax(FIX_SCHEMA)
+FILE_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "research": _RESEARCH,
+    "fixer": _FIX,
+}
+"""By role: of an answer in a file."""
 
 
 @dataclass(eq=False)

@@ -1,0 +1,393 @@
+"""The disk, git and planning, as the research loop uses them: the adapter behind
+`research.ports.Laboratory`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.agents.call import Request as Call
+from autoexp_tui.agents.call import hash_bytes
+from autoexp_tui.agents.runner import find_program, restore_answer
+from autoexp_tui.consultation.call import clean_up, conclude
+from autoexp_tui.consultation.item_plans import plan_items
+from autoexp_tui.consultation.requests import (
+    CALLED,
+    PROMPT,
+    Called,
+    CallRequest,
+    find_code_place,
+)
+from autoexp_tui.evaluation.requests import load_record, write_record
+from autoexp_tui.isolation.kinds import choose_isolation
+from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
+from autoexp_tui.model.states import JobState
+from autoexp_tui.probes.log_reader import read_tail
+from autoexp_tui.research.answer import (
+    FILE_SCHEMAS,
+    AnswerRefused,
+    read_answer,
+    read_fix,
+)
+from autoexp_tui.research.context import STATE_FILE, render_context, render_fix_context
+from autoexp_tui.research.events import ResearchOpened
+from autoexp_tui.research.fixer import build_fixed_item
+from autoexp_tui.research.instructions import OUTPUT
+from autoexp_tui.research.jobs import REQUEST, find_call_dir
+from autoexp_tui.research.options import ResearchOptions, read_options
+from autoexp_tui.research.ports import CallResult, PlannedItems, PlanRequest, View
+from autoexp_tui.research.readings import find_log
+from autoexp_tui.research.state import list_jobs
+from autoexp_tui.research.state_file import build_state
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.json_codec import decode, encode
+from autoexp_tui.storage.trust import read_checked
+from autoexp_tui.text.log_lines import find_canonical_name
+from autoexp_tui.worktrees.checkouts import add_worktree
+from autoexp_tui.worktrees.promotion import create_branch
+from autoexp_tui.worktrees.readiness import (
+    check_repository,
+    ignore_directory,
+    open_repository,
+)
+from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
+
+if TYPE_CHECKING:
+    from autoexp_tui.engine.ports import Planner
+    from autoexp_tui.model.snapshot import Live
+    from autoexp_tui.model.specs import Plan
+    from autoexp_tui.research.state import CodeChange, Consultation, Item
+
+_TAIL_BYTES: Final = 64 << 10
+"""Of the log of a run that failed."""
+_MOST_RUNS: Final = 100
+"""Whose files an agent may read, the newest."""
+_MOST_ANSWER: Final = 64 << 20
+_STATE: Final = "state"
+"""The directory of the state file, which an isolated agent may read: a file that is
+replaced would be another to it."""
+
+
+@dataclass(frozen=True)
+class DiskLaboratory:
+    """Implements `research.ports.Laboratory` for one session."""
+
+    directory: Path
+    """The research's own, below the session's."""
+    state_dir: Path
+    session: str
+    plan: Plan
+    planner: Planner
+    read_live: Callable[[], Mapping[str, Live]] = dict
+    """Jobs that are watched -> what their logs said last."""
+    count_gpus: Callable[[], int] = int
+    """Of this machine."""
+
+    @cached_property
+    def options(self) -> ResearchOptions:
+        return read_options(self.plan.research)
+
+    @cached_property
+    def repository(self) -> TreeRepository:
+        """Raises UsageError, EnvironmentFailed."""
+        where, links = (
+            Path(self.plan.cwd, self.options.repository),
+            self.options.link_paths,
+        )
+        return open_repository(where, self.session, self.directory, links, "research")
+
+    # ------------------------------------------------------------------------ opening
+    def open(self, options: ResearchOptions) -> tuple[ResearchOpened, Sequence[str]]:
+        notes, base = [*self._check_agents(options)], ""
+        if options.repository:
+            notes += check_repository(self.repository, self.state_dir).notes
+            base = Git(self.repository).resolve("HEAD")
+        ignore_directory(self.directory)
+        objective, result = options.objective, self.plan.monitoring.result
+        metric = objective.metric or result.metric or self.plan.monitoring.loss
+        mode = objective.mode or ("max" if result.mode == "max" else "min")
+        opened = ResearchOpened(
+            directory=str(self.directory),
+            python=sys.executable,
+            gpus=self.count_gpus() if options.gpus is None else options.gpus,
+            metric=find_canonical_name(metric or "loss"),
+            mode=mode,
+            base_commit=base,
+        )
+        return opened, notes
+
+    def _check_agents(self, options: ResearchOptions) -> Iterator[str]:
+        """Programs that are not there; raises UsageError for agents that cannot be
+        called at all."""
+        choose_isolation(self.plan.isolation)
+        for name in dict.fromkeys((*options.agent, *options.fixer.agent)):
+            asked = Call(
+                role="research",
+                agent=self._find_agent(name),
+                prompt="",
+                prompt_sha256="",
+                cwd=os.path.abspath(self.plan.cwd),
+            )
+            if find_program(asked, os.environ) is None:
+                yield f"agents.{name}: its program is not there"
+
+    def _find_agent(self, name: str) -> AgentSpec:
+        if name not in self.plan.agents:
+            hint = "Name it below `agents`."
+            raise UsageError(f"there is no agents.{name}", "research", hint)
+        return self.plan.agents[name]
+
+    # -------------------------------------------------------------------------- calls
+    def write_call(self, consultation: Consultation, view: View) -> str:
+        live = self.read_live()
+        if consultation.role == "fixer":
+            run = view.research.runs[consultation.run]
+            mechanical = run.ended.mechanical if run.ended else ""
+            tail = self._read_tail(consultation, view)
+            text = render_fix_context(view, run, mechanical, tail)
+        else:
+            text = render_context(view, live, consultation)
+        self._write_state(view, live)
+        prompt = text.encode()
+        request = self._build_request(consultation, view, hash_bytes(prompt))
+        make_directory(request.home)
+        write_atomic(request.home / PROMPT, prompt)
+        write_record(request.home / REQUEST, request)
+        return request.prompt_sha256
+
+    def _read_tail(self, consultation: Consultation, view: View) -> str:
+        """The end of the log of the job that failed."""
+        run = view.research.runs[consultation.run]
+        jobs = list_jobs(run, view.jobs)
+        failed = [one for one in jobs if one.state is JobState.FAILED]
+        for job in (failed or jobs)[-1:]:
+            with suppress(OSError):
+                return read_tail(find_log(job), _TAIL_BYTES)
+        return ""
+
+    def _build_request(
+        self, consultation: Consultation, view: View, sha256: str
+    ) -> CallRequest:
+        options, is_fix = self.options, consultation.role == "fixer"
+        chain = options.fixer.agent if is_fix else options.agent
+        base, places = view.research.base_commit, dict[str, str]()
+        if base:
+            git_dir, top = self.repository.git_dir, self.repository.top
+            places = {"git_dir": str(git_dir), "top": str(top), "code_base": base}
+        return CallRequest(
+            directory=str(self.directory),
+            job=consultation.job,
+            consultation=consultation.id,
+            role=consultation.role,
+            prompt_sha256=sha256,
+            chain=chain,
+            agents={name: self._limit_agent(name, is_fix=is_fix) for name in chain},
+            isolation=self.plan.isolation,
+            answer_file=OUTPUT,
+            schema=FILE_SCHEMAS[consultation.role],
+            research=self.plan.research,
+            session=self.session,
+            epoch=int(consultation.opened_at),
+            readable=(*self._list_state_paths(), *_list_run_paths(view)),
+            guarded=(str(self.directory.parent / "plan.json"),),
+            **places,
+        )
+
+    def _limit_agent(self, name: str, *, is_fix: bool) -> AgentSpec:
+        spec = self._find_agent(name)
+        limits, steps = spec.limits, spec.limits.steps
+        if is_fix:
+            most = self.options.fixer.steps
+            steps = most if steps is None else min(steps, most)
+        disk = min(limits.disk_bytes, self.options.max_disk_bytes)
+        return replace(spec, limits=replace(limits, steps=steps, disk_bytes=disk))
+
+    def _list_state_paths(self) -> tuple[str, str]:
+        return str(self.directory / STATE_FILE), str(self.directory / _STATE)
+
+    def read_call(self, consultation: Consultation, view: View) -> CallResult:
+        home = self._find_home(consultation)
+        called = self._load_called(home)
+        result = CallResult(
+            outcome=called.outcome,
+            problem=called.problem,
+            code=called.code,
+            resume_at=called.resume_at,
+            is_sent=called.is_sent,
+            usage=called.usage,
+            cost=called.cost,
+        )
+        result = self._add_earlier(result, consultation)
+        if called.outcome is not Outcome.OK:
+            return result
+        try:
+            data = _read_answer(home / called.answer, called.sha256)
+            if consultation.role == "fixer":
+                return self._take_fix(result, data, consultation, view)
+            return self._take_answer(result, data, called, consultation, view)
+        except AnswerRefused as refused:
+            problem = f"{OUTPUT}: {refused.line}"
+        return replace(result, outcome=Outcome.BAD_OUTPUT, problem=problem, code=None)
+
+    def _find_home(self, consultation: Consultation) -> Path:
+        return Path(find_call_dir(str(self.directory), consultation))
+
+    def _load_called(self, home: Path) -> Called:
+        """What the call says of itself; where its job died before, what it left."""
+        path, request = home / CALLED, load_record(CallRequest, home / REQUEST)
+        if not path.exists():
+            write_record(path, conclude(request))
+        with explaining(path, "read what came of a call"):
+            made = decode(Called, read_checked(path, "own"), str(path))
+        clean_up(request, made)
+        return made
+
+    def _add_earlier(
+        self, result: CallResult, consultation: Consultation
+    ) -> CallResult:
+        """With what earlier tries used, whose jobs died."""
+        for number in range(consultation.retries):
+            home = self._find_home(replace(consultation, retries=number))
+            with suppress(AutoexpError):
+                if left := restore_answer(home):
+                    usage = (result.usage or Usage()) + (left.usage or Usage())
+                    cost = (result.cost or 0.0) + (left.cost or 0.0)
+                    result = replace(result, usage=usage, cost=cost, is_sent=True)
+        return result
+
+    def _take_answer(
+        self,
+        result: CallResult,
+        data: bytes,
+        called: Called,
+        consultation: Consultation,
+        view: View,
+    ) -> CallResult:
+        """With the answer, its items planned; raises AnswerRefused, AutoexpError."""
+        answer = read_answer(data, view.research, consultation.id)
+        problem = called.code_refused and f"its code is refused: {called.code_refused}"
+        result = replace(result, problem=problem)
+        if answer.items is None:
+            return replace(result, answer=answer)
+        refused = dict[str, str]()
+        if called.code is None:
+            reason = problem or "the call left no change of code"
+            own = (one for one in answer.items if one.code_ref == consultation.id)
+            refused = {one.id: reason for one in own}
+        fresh = [one for one in answer.items if one.id not in refused and not one.jobs]
+        planned = self._plan(fresh, consultation, called.code, view)
+        refused |= planned.problems
+        made = {one.id: one for one in planned.items}
+        items = [made.get(one.id, one) for one in answer.items if one.id not in refused]
+        reasons = (f"{name}: {reason}" for name, reason in refused.items())
+        left_out = (*answer.left_out, *reasons)
+        answer = replace(answer, items=tuple(items), left_out=left_out)
+        return replace(result, answer=answer)
+
+    def _take_fix(
+        self, result: CallResult, data: bytes, consultation: Consultation, view: View
+    ) -> CallResult:
+        """With the fix, and the run's item with it; raises AnswerRefused,
+        AutoexpError."""
+        research = view.research
+        run = research.runs[consultation.run]
+        fix = read_fix(data, run.id)
+        result = replace(result, fix=fix)
+        if not fix.overrides:
+            return result
+        taken = {*research.runs, *(one.id for one in research.items)}
+        item = build_fixed_item(run, fix, taken)
+        planned = self._plan([item], consultation, None, view)
+        if planned.problems:
+            problem = f"the fix does not plan: {planned.problems[item.id]}"
+            return replace(result, problem=problem)
+        return replace(result, fixed=planned.items[0])
+
+    # ------------------------------------------------------------------- plans and code
+    def _plan(
+        self,
+        items: Sequence[Item],
+        consultation: Consultation,
+        code: CodeChange | None,
+        view: View,
+    ) -> PlannedItems:
+        research = view.research
+        changes = {
+            name: one.code
+            for name, one in research.consultations.items()
+            if one.code is not None
+        }
+        if code is not None:
+            changes[consultation.id] = code
+        again = {one.id for one in items}
+        kept = (one for one in research.items if one.id not in again)
+        names = (job.name for one in kept for job in one.jobs)
+        request = PlanRequest(
+            items=tuple(items),
+            taken=frozenset((*view.jobs, *names)),
+            code=changes,
+            fenced=frozenset(n for n in changes if not research.code_approved.get(n)),
+        )
+        return self.plan_items(request)
+
+    def plan_items(self, request: PlanRequest) -> PlannedItems:
+        def find_worktree(name: str) -> Path | None:
+            change = request.code.get(name)
+            return self._check_out(name, change) if change else None
+
+        return plan_items(
+            self.planner,
+            self.plan,
+            request,
+            self.directory,
+            time.time(),
+            top=self.repository.top if request.code else None,
+            find_worktree=find_worktree,
+        )
+
+    def _check_out(self, name: str, change: CodeChange) -> Path:
+        return add_worktree(self.repository, find_code_place(name), change.commit)
+
+    def keep_code(self, consultation: Consultation) -> None:
+        """A branch `research/<session>/<call>`, and a worktree for its runs."""
+        assert consultation.code is not None, "it was approved"
+        name = f"research/{self.session}/{consultation.id}"
+        create_branch(Git(self.repository), name, consultation.code.commit)
+        self._check_out(consultation.id, consultation.code)
+
+    # -------------------------------------------------------------------------- views
+    def write_state(self, view: View) -> None:
+        self._write_state(view, self.read_live())
+
+    def _write_state(self, view: View, live: Mapping[str, Live]) -> None:
+        link, home = self.directory / STATE_FILE, self.directory / _STATE
+        make_directory(home)
+        state = encode(build_state(view, live))
+        write_atomic(home / STATE_FILE, state, durable=False)
+        with explaining(link, "link the state file"), suppress(FileExistsError):
+            link.symlink_to(Path(_STATE, STATE_FILE))
+
+
+def _list_run_paths(view: View) -> Iterator[str]:
+    """Where the newest runs have their logs and results."""
+    research = view.research
+    for name in [*research.runs][-_MOST_RUNS:]:
+        for job in list_jobs(research.runs[name], view.jobs):
+            yield from (job.spec.log_dir, job.spec.output_dir)
+
+
+def _read_answer(path: Path, sha256: str) -> bytes:
+    """Raises EnvironmentFailed."""
+    with explaining(path, "read the answer"):
+        data = read_checked(path, "own", _MOST_ANSWER)
+    if hash_bytes(data) != sha256:
+        raise EnvironmentFailed("the answer is not what it was", str(path))
+    return data
