@@ -53,7 +53,7 @@ from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.masking import Share, mask_text
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.resubmission import is_of_attempt
-from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.probes import file_watcher as files
@@ -257,6 +257,20 @@ class _Owned:
 
             beat = read_options(plan.tree).heartbeat_seconds
             lease = ShownLease(lease, session.path / "tree")
+        seen: list[Snapshot] = []
+
+        def listen(snapshot: Snapshot) -> None:
+            seen[:] = [snapshot]
+            self.listener(snapshot)
+
+        def read_live() -> Mapping[str, Live]:
+            pairs = (
+                (job, live)
+                for one in seen
+                for job, live in zip(one.jobs, one.live, strict=False)
+            )
+            return {job.name: live for job, live in pairs if live is not None}
+
         planner = ChildPlanner(state_dir=str(session.state_dir))
         sweeps: Any = plan.tree.get("sweep_max_parallel")
         given = (plan.executor.max_parallel, main.slots, sweeps)
@@ -279,7 +293,7 @@ class _Owned:
             preparation=Ground(session, plan.share),
             checkpoints=CheckpointFiles(),
             errands=LocalErrands(MODES[plan.share]),
-            adapters=build_adapters(session, plan, planner),
+            adapters=build_adapters(session, plan, planner, read_live),
             pools=pools,
             attempt_dir=session.get_attempt,
             store_plan=session.save_plan,
@@ -299,16 +313,20 @@ class _Owned:
             log_file=str(session.engine_log),
             gpus=find_offer(plan)[1],
         )
-        engine = Engine(state, parts, self.listener, unrecorded=unrecorded)
+        engine = Engine(state, parts, listen, unrecorded=unrecorded)
         for watcher in watchers:
             watcher.start()
         return engine
 
 
 def build_adapters(
-    session: SessionDir, plan: Plan, planner: Planner
+    session: SessionDir,
+    plan: Plan,
+    planner: Planner,
+    read_live: Callable[[], Mapping[str, Live]],
 ) -> Mapping[str, Any]:
-    """What the policies of a plan reach outside, by their names."""
+    """What the policies of a plan reach outside, by their names; `read_live`: what the
+    runs have told by now."""
     if not plan.tree:
         return {}
     from autoexp_tui.evaluation.disk_trees import DRY_RUN, DiskTrees
@@ -333,6 +351,10 @@ def list_first_policies(plan: Plan) -> Iterator[events.Event]:
         from autoexp_tui.tree.events import TreeBegun
 
         yield TreeBegun(run=str(plan.tree.get("run") or plan.name))
+    if plan.research:
+        from autoexp_tui.research.events import ResearchBegun
+
+        yield ResearchBegun()
 
 
 @contextmanager

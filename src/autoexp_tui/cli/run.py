@@ -21,6 +21,7 @@ from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.model.snapshot import Snapshot
 
 _NOT_SUBMITTED = frozenset({JobState.PLANNED, JobState.HELD})
 _FLAGS = (
@@ -66,7 +67,23 @@ def main(argv: Sequence[str]) -> int:
             handle.send(Submit(jobs=chosen), by="autoexp-run")
 
     again = "autoexp-monitor" if handle.role == "viewer" else "autoexp-run"
-    return follow(handle, how, again, begin=submit, chosen=frozenset(chosen))
+    return follow(
+        handle,
+        how,
+        again,
+        begin=submit,
+        chosen=frozenset(chosen),
+        tell_end=lambda snapshot: _tell_end(snapshot, as_json=options.json),
+    )
+
+
+def _tell_end(snapshot: Snapshot, *, as_json: bool) -> int | None:
+    """A research loop is told of in words of its own."""
+    if "research" not in snapshot.parts:
+        return None
+    from autoexp_tui.cli.research import tell_end
+
+    return tell_end(snapshot, as_json=as_json)
 
 
 def _open(

@@ -11,6 +11,8 @@ kill|retry|skip ID JOB...  jobs by name, or --all of what fits; retry also with 
 waive ID JOB [N]           lets a start condition of a waiting job count as passed
 approve|reject ID [NAME]   answers what is asked, by jobs and by questions; --drop N
                            leaves a line of a question out
+consult ID                 has the research agent called
+note ID TEXT               tells the research agent something
 clean ID...                removes sessions that nobody runs
 trust DIR                  writes into a directory of another owner all the same
 check ID [--repair]        reads all of it, says what is wrong and what would mend it
@@ -114,6 +116,8 @@ VERBS: Final[dict[str, Verb]] = {
     "waive": Verb("job_verbs.waive", (_REASON,), words=3),
     "approve": Verb("job_verbs.answer", (_ALL, _REASON, _DROP), words=None),
     "reject": Verb("job_verbs.answer", (_ALL, _REASON), words=None),
+    "consult": Verb("research_verbs.consult"),
+    "note": Verb("research_verbs.note", words=None),
     "check": Verb(
         "maintenance.check", (option("--repair", "what would mend it; --yes does it"),)
     ),

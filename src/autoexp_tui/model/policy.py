@@ -39,7 +39,11 @@ class Policy:
     """One policy; without state of its own, for that is in the session."""
 
     kinds: ClassVar[KindTable[Policy]] = KindTable(
-        "policy", {"tree.decide": "tree:TreePolicy"}
+        "policy",
+        {
+            "tree.decide": "tree:TreePolicy",
+            "research.decide": "research:ResearchPolicy",
+        },
     )
     title: ClassVar[str] = ""
     asks: ClassVar[tuple[str, ...]] = ()

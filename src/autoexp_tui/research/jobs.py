@@ -4,7 +4,6 @@ each reads and writes follows from the ids alone."""
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,6 @@ from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import Cause
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.state import Consultation, Item, Research
 
 PROGRAMS: Final = "autoexp_tui.consultation"
@@ -65,16 +63,4 @@ def build_item_jobs(research: Research, item: Item) -> tuple[JobSpec, ...]:
             command=(*program, job.output_dir, ",".join(job.env), *job.command),
         )
         for job in made
-    )
-
-
-def measure_gpu_seconds(jobs: Iterable[JobRecord], gpus: int | None, t: float) -> float:
-    """What the attempts of jobs have used by `t`; `gpus`: of each while it runs; None:
-    as its own resources say."""
-    return sum(
-        max(0.0, (t if one.ended_at is None else one.ended_at) - one.began_at)
-        * (job.spec.resources.gpus if gpus is None else gpus)
-        for job in jobs
-        for one in job.attempts
-        if one.began_at is not None
     )

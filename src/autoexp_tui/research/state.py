@@ -475,5 +475,6 @@ def research_of(state: SessionState) -> Research:
 
 
 def list_jobs(run: Run, jobs: Mapping[str, JobRecord]) -> Sequence[JobRecord]:
-    """The jobs of a run that have joined."""
-    return [jobs[name] for name in run.jobs if name in jobs]
+    """The jobs of a run that have joined: another's of the same name is none."""
+    known = (jobs[name] for name in run.jobs if name in jobs)
+    return [job for job in known if job.asked_by in ("", run.item.asker)]

@@ -1,0 +1,420 @@
+"""What the research loop does, over the real engine: the disk, planning and the jobs
+are scripted."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoexp_tui.model.agents import Outcome, Usage
+from autoexp_tui.model.commands import AnswerAsk
+from autoexp_tui.model.ids import digest_question
+from autoexp_tui.model.policy import find_end, has_work_left
+from autoexp_tui.model.states import ACTIVE, Cause, JobState
+from autoexp_tui.research.commands import (
+    AcknowledgeCondition,
+    Consult,
+    EndCall,
+    EndResearch,
+    MoveItem,
+    PutItem,
+    RemoveItem,
+    TellAgent,
+)
+from autoexp_tui.research.events import ResearchBegun
+from autoexp_tui.research.ports import CallResult, View
+from autoexp_tui.research.state import Consultation, Item, Research, research_of
+from tests.engine.bench import Bench
+from tests.model.builders import plan
+from tests.research.fake_laboratory import Answers, FakeLaboratory, answer, leave_list
+from tests.support.fake_script import RunScript, Write
+
+OPTIONS: dict[str, Any] = {
+    "goal": "lower the loss",
+    "agent": ["a"],
+    "min_interval_seconds": 1.0,
+    "heartbeat_seconds": 30.0,
+}
+KILLS_AT_ONCE = {"approve": {"kills": "auto"}}
+
+
+def begin(
+    laboratory: FakeLaboratory,
+    scripts: Any = None,
+    given: frozenset[str] = frozenset(),
+    slots: int = 2,
+    **options: Any,
+) -> Bench:
+    made = replace(plan(), jobs=(), research={**OPTIONS, **options})
+    return Bench(
+        made,
+        scripts,
+        submit=False,
+        first=(ResearchBegun(),),
+        adapters={"research": laboratory},
+        approve=given,
+        slots=slots,
+    )
+
+
+def find(bench: Bench) -> Research:
+    return research_of(bench.engine.state)
+
+
+def answer_in_turn(*results: CallResult, then: CallResult | None = None) -> Answers:
+    """The research agent's answers, one after the other; then it leaves the list."""
+    left = [*results]
+
+    def tell(one: Consultation, view: View) -> CallResult:
+        return left.pop(0) if left else then or leave_list()
+
+    return tell
+
+
+def items(*names: str, **more: Any) -> list[Item]:
+    return [Item(id=name, **more) for name in names]
+
+
+def runs(seconds: float = 1.0, loss: float = 1.0, **more: Any) -> list[list[RunScript]]:
+    line = f"step: 10 loss: {loss}\n".encode()
+    writes = (Write(at=0.5 * seconds, data=line),)
+    return [[RunScript(seconds=seconds, writes=writes, **more)]]
+
+
+def list_kinds(research: Research) -> list[str]:
+    """Why agents were called, in order."""
+    known = research.consultations.values()
+    return [trigger.kind for one in known for trigger in one.triggers]
+
+
+def find_code(research: Research) -> str:
+    return research.stopped.code if research.stopped else ""
+
+
+def test_a_list_is_tried_to_its_end_and_the_best_is_known() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2", "r3"))))
+    scripts = {f"r{at}_run": runs(3, loss=at / 2) for at in (1, 2, 3)}
+    bench = begin(laboratory, scripts)
+    bench.run(120)
+    research = find(bench)
+    assert not bench.world.faults, bench.world.faults
+    assert [*research.runs] == ["r1", "r2", "r3"]
+    assert (research.best_run, research.best) == ("r1", 0.5)
+    assert list_kinds(research)[:2] == ["list_depleted", "list_depleted"]
+    assert {"run_finished", "heartbeat"} <= {*list_kinds(research)}
+    assert find_code(research) == "nothing_left"
+    assert not has_work_left(bench.engine.state)
+    end = find_end(bench.engine.state.parts)
+    assert end is not None
+    assert end.code == 0
+    assert laboratory.views[-1].research.stopped
+
+
+def test_freed_slots_are_refilled_while_a_call_hangs() -> None:
+    hang = [[RunScript(seconds=600.0)]]
+    scripts: dict[str, Any] = {"c2_research": hang}
+    names = [f"r{at}" for at in range(12)]
+    scripts |= {f"{name}_run": runs(2) for name in names}
+    bench = begin(FakeLaboratory(answer_in_turn(answer(*items(*names)))), scripts)
+    bench.run(60)
+    research = find(bench)
+    assert bench.engine.state.jobs["c2_research"].state in ACTIVE
+    assert len([one for one in research.runs.values() if one.ended]) == 12
+
+
+@pytest.mark.parametrize("others", [0, 40])
+def test_an_agent_that_adds_nothing_is_called_once_for_each_new_fact(
+    others: int,
+) -> None:
+    names = [f"r{at}" for at in range(others)]
+    first = answer(*items(*names))
+    laboratory = FakeLaboratory(
+        answer_in_turn(first, then=None if others else answer())
+    )
+    bench = begin(laboratory, heartbeat_seconds=600.0, slots=1)
+    bench.run(1800)
+    research = find(bench)
+    facts = 1 + len(research.runs)
+    heartbeats = list_kinds(research).count("heartbeat")
+    assert heartbeats <= 3
+    assert research.total_calls <= facts + heartbeats
+
+
+def test_a_storm_of_ends_during_a_call_leads_to_one_further_call() -> None:
+    names = [f"r{at}" for at in range(100)]
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items(*names))))
+    scripts: dict[str, Any] = {"c2_research": [[RunScript(seconds=200.0)]]}
+    bench = begin(laboratory, scripts, slots=4, max_items=200)
+    bench.run(190)
+    research = find(bench)
+    assert len(research.runs) == 100
+    assert research.total_calls == 1
+    bench.run(35)
+    assert find(bench).total_calls == 3
+
+
+def test_what_fails_mechanically_goes_to_the_fixer_and_is_tried_again_first() -> None:
+    laboratory = FakeLaboratory()
+
+    def tell(one: Consultation, view: View) -> CallResult:
+        if one.role == "fixer":
+            return laboratory.fix(view, one.run, "batch_size=8")
+        return answer(*items("r1", "r2", "r3")) if one.id == "c1" else leave_list()
+
+    laboratory.answers = tell
+    log = (Write(at=0.5, data=b"torch.cuda.OutOfMemoryError: CUDA out of memory\n"),)
+    scripts = {"r1_run": [[RunScript(exit_code=1, writes=log)]], "r2_run": runs(9)}
+    fixer = {"agent": ["f"], "may_override": ["batch_size"]}
+    bench = begin(laboratory, scripts, slots=1, fixer=fixer)
+    bench.run(40)
+    research = find(bench)
+    assert [*research.runs] == ["r1", "r2", "r1_fix1", "r3"]
+    failed = research.runs["r1"]
+    assert (failed.fix_applied, failed.fix_relaunch) == ("less", "r1_fix1")
+    known = research.consultations.values()
+    told = [one.about for call in known for one in call.triggers]
+    assert "r1" not in told
+    assert "r1_fix1" in told
+
+
+def test_what_the_fixer_may_not_change_waits_for_a_person_and_holds_up_nobody() -> None:
+    laboratory = FakeLaboratory()
+
+    def tell(one: Consultation, view: View) -> CallResult:
+        if one.role == "fixer":
+            return laboratory.fix(view, one.run, "model.width=8")
+        return answer(*items("r1", "r2")) if one.id == "c1" else leave_list()
+
+    laboratory.answers = tell
+    log = (Write(at=0.5, data=b"torch.cuda.OutOfMemoryError: CUDA out of memory\n"),)
+    scripts = {"r1_run": [[RunScript(exit_code=1, writes=log)]]}
+    bench = begin(laboratory, scripts, slots=1, fixer={"agent": ["f"]})
+    bench.run(40)
+    assert [*find(bench).runs] == ["r1", "r2"]
+    reply(bench, approved=True)
+    bench.run(10)
+    assert find(bench).runs["r1"].fix_relaunch == "r1_fix1"
+
+
+def reply(bench: Bench, *, approved: bool, dropped: tuple[int, ...] = ()) -> None:
+    """Answer what is asked first."""
+    asks = bench.engine.state.asks
+    name, ask = next((n, a) for n, a in asks.items() if a.approved is None)
+    digest = digest_question(name, ask.prompt, ask.list_kept(dropped))
+    bench.order(AnswerAsk(ask=name, digest=digest, approved=approved, dropped=dropped))
+
+
+def test_a_kill_waits_for_a_person_and_is_done_only_while_the_run_lives() -> None:
+    first = answer(*items("r1", "r2", "r3"))
+    second = answer(*items("r3"), kills=("r1", "r2"))
+    laboratory = FakeLaboratory(answer_in_turn(first, second))
+    scripts = {"r1_run": runs(30), "r2_run": runs(9), "r3_run": runs(60)}
+    bench = begin(laboratory, scripts, refill_below=2)
+    bench.run(6)
+    asked = next(iter(bench.engine.state.asks.values()))
+    assert len(asked.lines) == 2
+    old = digest_question(
+        next(iter(bench.engine.state.asks)), asked.prompt, asked.lines
+    )
+    bench.run(8)
+    assert find(bench).runs["r2"].ended
+    name, now = next(iter(bench.engine.state.asks.items()))
+    assert "void" in now.lines[1]
+    bench.order(AnswerAsk(ask=name, digest=old, approved=True))
+    bench.run(2)
+    assert not bench.engine.state.asks[name].approved
+    reply(bench, approved=True)
+    bench.run(5)
+    ended = find(bench).runs["r1"].ended
+    assert ended is not None
+    assert ended.outcome == "killed"
+    assert bench.engine.state.jobs["r1_run"].cause is Cause.KILL_CRITERION
+
+
+def test_a_kill_criterion_ends_its_run_with_its_numbers() -> None:
+    bad = items("r1", kill_criteria="loss > 4 after step 5")
+    laboratory = FakeLaboratory(answer_in_turn(answer(*bad)))
+    scripts = {"r1_run": runs(100, loss=9.0)}
+    bench = begin(laboratory, scripts)
+    bench.run(80)
+    run = find(bench).runs["r1"]
+    assert "loss > 4 after step 5" in run.kill_shown
+    assert run.ended is not None
+    assert run.ended.outcome == "killed"
+
+
+def test_a_hypothesis_that_fails_three_times_is_a_warning_and_a_trigger() -> None:
+    from autoexp_tui.research.state import StatedHypothesis
+
+    wide = StatedHypothesis(id="h1", description="wider is better", expects="loss < 1")
+    listed = items("r1", "r2", "r3", "r4", hypothesis="h1")
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed, hypotheses=(wide,))))
+    scripts = {f"r{at}_run": runs(2, loss=3.0) for at in (1, 2, 3, 4)}
+    bench = begin(laboratory, scripts, slots=1)
+    bench.run(40)
+    research = find(bench)
+    known = research.hypotheses["h1"]
+    assert (known.consecutive_failures, len(known.runs)) == (4, 4)
+    assert [one.severity for one in research.warnings.values()].count("high") >= 1
+    assert "warning_fired" in list_kinds(research)
+    key = next(iter(research.warnings))
+    bench.order(AcknowledgeCondition(key=key), by="kurt")
+    bench.run(1)
+    assert find(bench).warnings[key].acknowledged_by == "kurt"
+
+
+@pytest.mark.parametrize(
+    ("budgets", "code"),
+    [
+        ({"wall_seconds": 20.0}, "budget_reached"),
+        ({"wall_seconds": 20.0, "on_reached": "kill"}, "budget_reached"),
+        ({"calls": 1}, "calls_spent"),
+        ({"tokens": 15}, "call_unaffordable"),
+    ],
+)
+def test_a_budget_that_is_reached_ends_the_research_with_6(
+    budgets: dict[str, Any], code: str
+) -> None:
+    listed = items("r1", "r2", "r3", "r4", "r5")
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed)))
+    bench = begin(laboratory, {"r1_run": runs(60)}, budgets=budgets)
+    bench.run(100)
+    research = find(bench)
+    assert find_code(research) == code
+    end = find_end(bench.engine.state.parts)
+    assert end is not None
+    assert end.code == 6
+    kills = budgets.get("on_reached") == "kill"
+    ended = research.runs["r1"].ended
+    assert ended is not None
+    assert ended.outcome == ("killed" if kills else "completed")
+    marks = [one.left_percent for one in research.milestones]
+    assert len(marks) == len({*research.milestones})
+
+
+def test_a_rate_limit_pauses_calls_until_it_ends_and_loses_no_trigger() -> None:
+    limited = CallResult(
+        outcome=Outcome.RATE_LIMIT, problem="429", resume_at=None, usage=Usage()
+    )
+    laboratory = FakeLaboratory(answer_in_turn(limited, answer(*items("r1"))))
+    bench = begin(laboratory)
+    bench.run(290)
+    assert find(bench).total_calls == 1
+    assert find(bench).agents_wait
+    bench.run(60)
+    assert "r1" in find(bench).runs
+
+
+def test_calls_that_fail_in_a_row_open_the_breaker_and_one_call_closes_it() -> None:
+    bad = CallResult(outcome=Outcome.BAD_OUTPUT, problem="no JSON")
+    laboratory = FakeLaboratory(answer_in_turn(bad, bad, bad, answer(*items("r1"))))
+    bench = begin(laboratory, breaker_seconds=100.0)
+    bench.run(80)
+    assert find(bench).total_calls == 3
+    assert find(bench).agents_wait
+    bench.run(60)
+    assert "r1" in find(bench).runs
+    assert find(bench).failures == 0
+
+
+def test_a_person_edits_the_list_tells_the_agent_and_ends_a_call() -> None:
+    listed = items("r1", "r2", "r3")
+    scripts: dict[str, Any] = {"c2_research": [[RunScript(seconds=300.0)]]}
+    scripts |= {"r1_run": runs(50)}
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed)))
+    bench = begin(laboratory, scripts, slots=1)
+    bench.run(6)
+    for order in (
+        PutItem(item=Item(id="mine", overrides=("lr=1",)), place=0),
+        MoveItem(item="r3", place=1),
+        PutItem(item=Item(id="r2", note="mine too")),
+        TellAgent(text="try more"),
+        Consult(),
+        PutItem(item=Item(id="r1"), place=0),
+        PutItem(item=Item(id="none")),
+        RemoveItem(item="none"),
+    ):
+        bench.order(order, by="kurt")
+        bench.run(2)
+    research = find(bench)
+    assert [one.id for one in research.items] == ["mine", "r3", "r2"]
+    assert research.items[2].note == "mine too"
+    assert all(one.by == "kurt" and one.jobs for one in research.items)
+    assert [note.text for note in research.notes] == ["try more"]
+    call = research.find_call("research")
+    assert call is not None
+    bench.order(EndCall(consultation=call.id), by="kurt")
+    bench.run(20)
+    assert find(bench).consultations[call.id].outcome is Outcome.CANCELLED
+    bench.order(EndResearch(reason="enough"), by="kurt")
+    bench.run(60)
+    assert find_code(find(bench)) == "research_ended"
+    assert [*find(bench).runs] == ["r1"]
+
+
+def test_what_needs_more_gpus_than_there_are_is_stranded_and_told() -> None:
+    listed = [Item(id="big", gpus=9), Item(id="small", gpus=2)]
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed)), gpus=8)
+    bench = begin(laboratory, slots=0, refill_below=0)
+    bench.run(100)
+    research = find(bench)
+    assert [*research.runs] == ["small"]
+    assert {"stranded", "deadlock"} & {*list_kinds(research)}
+    assert research.stopped
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_engine_that_dies_at_any_step_loses_nothing_and_does_nothing_twice(
+    seed: int,
+) -> None:
+    draw = random.Random(seed)
+    calls: list[str] = []
+
+    def tell(one: Consultation, view: View) -> CallResult:
+        number = len(view.research.runs)
+        calls.append(one.id)
+        return (
+            answer(*items(*(f"r{number + at}" for at in range(3))))
+            if number < 9
+            else answer()
+        )
+
+    laboratory = FakeLaboratory(tell)
+    scripts = {f"r{at}_run": runs(draw.uniform(0.5, 9)) for at in range(12)}
+    bench = begin(laboratory, scripts)
+    for _ in range(12):
+        bench.single_steps(draw.randrange(1, 40))
+        bench.die(draw.uniform(0.1, 20))
+    bench.run(400)
+    research, state = find(bench), bench.engine.state
+    assert not bench.world.faults, bench.world.faults
+    assert find_code(research) == "nothing_left"
+    assert all(one.ended for one in research.runs.values())
+    assert all(len(job.attempts) == 1 for job in state.jobs.values())
+    known = [one for one in research.consultations.values() if one.outcome]
+    assert research.total_calls == len(known)
+
+
+def test_a_target_that_is_reached_ends_the_research() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2", "r3"))))
+    scripts = {"r1_run": runs(2, loss=0.1)}
+    bench = begin(laboratory, scripts, slots=1, objective={"target": 0.2})
+    bench.run(30)
+    assert find_code(find(bench)) == "target_reached"
+    assert [*find(bench).runs] == ["r1"] or len(find(bench).runs) == 2
+
+
+def test_a_run_that_cannot_join_is_a_failure_of_its_own() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2"))))
+    plan_one = laboratory._plan
+    laboratory._plan = lambda item: replace(  # type: ignore[method-assign]
+        plan_one(item), jobs=(replace(plan_one(item).jobs[0], name="same"),)
+    )
+    bench = begin(laboratory)
+    bench.run(40)
+    ended = [one.ended for one in find(bench).runs.values() if one.ended]
+    assert sorted(one.outcome for one in ended) == ["completed", "failed"]
+    assert bench.engine.state.jobs["same"].state is JobState.COMPLETED
