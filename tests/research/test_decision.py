@@ -139,6 +139,9 @@ def test_what_is_there_already_needs_no_line() -> None:
     for wanted in (now, None):
         research, one = make(now, wanted)
         assert list_lines(research, one, {}) == ()
+    edited = persons("r2", consultation="c1", note="hers")
+    research, one = make([edited], [mine("r2", note="its own")])
+    assert list_lines(research, one, {}) == ()
     research, one = make([], [mine("r3")], runs=[run("r3")], listed=["r3"])
     assert list_lines(research, one, {}) == ()
 
@@ -240,6 +243,15 @@ def test_an_item_that_a_staying_one_needs_is_not_dropped() -> None:
     lines = list_lines(research, one, {})
     assert list_texts(lines) == ["drop r5"]
     assert apply(research, one, lines) == ["r2", "r3", "r4"]
+    research, one = make(now, [new("r7", depends_on=("r5",))])
+    assert "drop r5" not in list_texts(list_lines(research, one, {}))
+
+
+def test_an_item_that_a_new_one_needs_is_not_removed() -> None:
+    research, one = make([persons("r4")], [new("r7", depends_on=("r4",))])
+    lines = list_lines(research, one, {})
+    assert [line.void for line in lines] == ["", "r7 depends on it"]
+    assert apply(research, one, lines) == ["r4", "r7"]
 
 
 def test_persons_items_keep_their_place_when_the_agents_move() -> None:

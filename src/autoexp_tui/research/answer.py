@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.research.criteria import (
     CriteriaRefused,
     format_criteria,
     parse_criteria,
     parse_expectation,
 )
+from autoexp_tui.research.overrides import find_overrides_problem
 from autoexp_tui.research.state import (
     Answer,
     Fix,
@@ -40,15 +40,13 @@ MOST_TEXT_BYTES: Final = 8 << 10
 """Of the reflection, and of the reasoning."""
 MOST_LINE: Final = 500
 """Characters of any other text."""
-MOST_OVERRIDES: Final = 2000
-"""Characters of all overrides of an item: a person is shown them whole."""
 _MOST_NAMES: Final = 100
 _MOST_EVIDENCE: Final = 20
 _MOST_GPUS: Final = 65_536
 THIS: Final = "this"
 """As `code_ref`: the change that the same call has made."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_OUR_NAME: Final = re.compile(r"c\d+(?:_.*)?", re.IGNORECASE)
+_OUR_NAME: Final = re.compile(r"c\d+(?:_.*)?")
 """Jobs of calls are named so, and jobs of items begin with the item's name."""
 _CONFIG: Final = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*", re.ASCII)
 
@@ -161,10 +159,7 @@ def read_fix(data: bytes, run: str) -> Fix:
     that no agent may set refuses it. Raises AnswerRefused."""
     raw = _read_json(data, _FIX)
     overrides = tuple(raw.get("overrides") or ())
-    for number, text in enumerate(overrides):
-        if problem := find_override_problem(text):
-            raise AnswerRefused(problem, f"$.overrides[{number}]")
-    if problem := _find_excess(overrides):
+    if problem := find_overrides_problem(overrides):
         raise AnswerRefused(problem, "$.overrides")
     applied = clean_line(raw.get("fix_applied") or "", MOST_LINE)
     return Fix(run=run, fix_applied=applied, overrides=overrides)
@@ -220,12 +215,6 @@ def _clean_text(text: str) -> str:
     return data[: MOST_TEXT_BYTES - len(note)].decode(errors="ignore") + note
 
 
-def _find_excess(overrides: Sequence[str]) -> str:
-    if sum(map(len, overrides)) > MOST_OVERRIDES:
-        return f"its overrides have more than {MOST_OVERRIDES} characters"
-    return ""
-
-
 @dataclass(slots=True)
 class _Reader:
     research: Research
@@ -270,7 +259,10 @@ class _Reader:
                 expects = _read_expectation(raw["expects"])
         except CriteriaRefused as refused:
             self.left_out.append(f"hypothesis {name}: its expects: {refused.line}")
-        evidence = (raw.get("evidence") or ())[:_MOST_EVIDENCE]
+        evidence = raw.get("evidence") or []
+        if len(evidence) > _MOST_EVIDENCE:
+            more = len(evidence) - _MOST_EVIDENCE
+            evidence = [*evidence[:_MOST_EVIDENCE], f"and {more} more"]
         return StatedHypothesis(
             id=name,
             description=clean_line(description, MOST_LINE),
@@ -285,19 +277,19 @@ class _Reader:
             name = _get_name(one)
             kept = self.research.find_item(name)
             try:
-                self._require_name(name, made)
+                self._require_name(one["id"], made)
                 made[name] = self._read_item(one, kept)
             except _Unusable as unusable:
                 self.left_out.append(f"{name}: {unusable}")
                 if kept is not None and name in self.listed:
                     made.setdefault(name, kept)
-        for name, problem in self._list_stuck(made):
-            if made[name] == (kept := self.research.find_item(name)):
-                continue  # as it was
-            self.left_out.append(f"{name}: {problem}")
-            del made[name]
-            if kept is not None:
-                made[name] = kept
+        while stuck := self._list_stuck(made):
+            back = {name: stuck[name] for name in stuck if name in self.listed}
+            for name, problem in (back or stuck).items():
+                self.left_out.append(f"{name}: {problem}")
+                del made[name]
+                if back and (kept := self.research.find_item(name)):
+                    made[name] = kept
         order = {_get_name(one): at for at, one in reversed([*enumerate(raw)])}
         return tuple(sorted(made.values(), key=lambda one: order[one.id]))
 
@@ -335,18 +327,15 @@ class _Reader:
         stated |= _read_criteria(raw)
         was = kept or Item(id=_get_name(raw), consultation=self.consultation)
         item = replace(was, **stated)
-        if problem := next(self._find_problems(item), ""):
+        for problem in filter(None, self._list_problems(item)):
             raise _Unusable(problem)
         if item == was:
             return was
         jobs = was.jobs if is_same_work(item, was) else ()
         return replace(item, consultation=self.consultation, jobs=jobs)
 
-    def _find_problems(self, item: Item) -> Iterator[str]:
-        for text in item.overrides:
-            if problem := find_override_problem(text):
-                yield f"{clean_line(text, 80)}: {problem}"
-        yield from filter(None, [_find_excess(item.overrides)])
+    def _list_problems(self, item: Item) -> Iterator[str]:
+        yield find_overrides_problem(item.overrides)
         if item.config_ref and not _CONFIG.fullmatch(item.config_ref):
             yield f"config_ref {item.config_ref} is no name of a config"
         if len(item.depends_on) > _MOST_NAMES:
@@ -361,9 +350,10 @@ class _Reader:
         if not is_own and (known is None or known.code is None):
             yield f"code_ref {item.code_ref} names no change of code"
 
-    def _list_stuck(self, made: Mapping[str, Item]) -> Sequence[tuple[str, str]]:
-        """Items that could never begin, with the reason. Persons' items stay in the
-        list whether the answer has them or not, and so do those it does not know."""
+    def _list_stuck(self, made: Mapping[str, Item]) -> Mapping[str, str]:
+        """Items that could never begin, with the reason, but for those that are as they
+        were. Persons' items, and those that the answer does not know, stay in the list
+        whether it has them or not."""
         graph = {
             one.id: one.depends_on
             for one in self.research.items
@@ -377,13 +367,15 @@ class _Reader:
             if name not in can_begin and can_begin.issuperset(needs)
         }:
             can_begin |= ready
-        found = []
+        found = {}
         for name, item in made.items():
-            waits = [one for one in item.depends_on if one not in can_begin]
+            waits = [clean_name(one) for one in item.depends_on if one not in can_begin]
+            if item == self.research.find_item(name):
+                continue
             if item.baseline_run and item.baseline_run not in {*graph, *can_begin}:
-                found.append((name, f"baseline_run {item.baseline_run} is no run"))
+                found[name] = f"baseline_run {item.baseline_run} is no run"
             elif waits:
-                found.append((name, _describe_wait(name, clean_name(waits[0]), graph)))
+                found[name] = _describe_wait(name, waits[0], graph)
         return found
 
 
@@ -438,58 +430,3 @@ def _read_criteria(raw: Mapping[str, Any]) -> Mapping[str, str]:
 
 def _read_expectation(text: str) -> str:
     return str(parse_expectation(text)) if text else ""
-
-
-_OVERRIDE: Final = re.compile(r"(~|\+{0,2})([^=]*)(=.*)?")
-_KEY: Final = re.compile(r"[A-Za-z_]\w*(?:[./-]\w+)*", re.ASCII)
-_NO_VALUE: Final = re.compile(r"""[^\w.+/:@%,=\-\[\]{}'" ]""")
-_OPEN: Final = re.compile(
-    r"(?:backend\.args|backend\.megatron)\..+|slurm\.sbatch\.(?:time|nodes|ntasks"
-    r"|gres|gpus|mem|(?:gpus|ntasks)[_-]per[_-](?:node|task)"
-    r"|cpus[_-]per[_-](?:task|gpu)|mem[_-]per[_-](?:cpu|gpu))"
-)
-"""What an agent may set of the sections of ours: what a program is given, and what a
-job asks of a machine."""
-_PARAMETERS: Final = "sweep.params."
-CLOSED: Final[Mapping[str, str]] = {
-    "research": "what is spent and who approves",
-    "agents": "which programs are called, and how they are isolated",
-    "tree": "which search runs",
-    "project": "where results lie, and who reads them",
-    "monitoring": "what is measured, and which commands run",
-    "backend": "which program runs; backend.args.KEY may be set",
-    "environment": "which program runs",
-    "slurm": "where jobs run, and for whom; slurm.sbatch.time, nodes, gpus, mem and "
-    "the like may be set",
-    "sweep": "which jobs there are; sweep.params.KEY may be set",
-    "start_conditions": "what a job waits for",
-    "start_condition_cmd": "what a job waits for",
-    "cancel_conditions": "what ends a job",
-    "ui": "what persons see",
-    "experiments": "the whole config; config_ref may name another",
-    "hydra": "how configs are found",
-    "defaults": "how the config is put together",
-}
-"""Sections of which an agent may set no key, and what each decides."""
-
-
-def find_override_problem(text: str) -> str:
-    """Why an agent may not set this; empty: it may. A value is stated: it refers to
-    nothing in the config or the environment, and no shell would read more in it."""
-    if len(text) > MOST_LINE:
-        return f"it has more than {MOST_LINE} characters"
-    if clean(text) != text:
-        return "it holds control characters"
-    match = _OVERRIDE.fullmatch(text)
-    if match is None or not match[2] or (match[3] is None and match[1] != "~"):
-        return "it is not KEY=VALUE"
-    if not _KEY.fullmatch(match[2]):
-        return f"{match[2]} is no plain key"
-    if bad := _NO_VALUE.search(match[3] or ""):
-        return f"its value holds {bad[0]}"
-    key = read_override_key(text).removeprefix(_PARAMETERS)
-    section = key.partition(".")[0]
-    is_open = _OPEN.fullmatch(key) and match[1] != "~"
-    if section in CLOSED and not is_open:
-        return f"no agent may set {key}: {section} decides {CLOSED[section]}"
-    return ""

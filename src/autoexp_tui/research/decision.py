@@ -8,20 +8,26 @@ their content; a person's can only be removed by a line of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.planning.overrides import read_override_key
-from autoexp_tui.research.state import Consultation, Hypothesis, Item, Line, list_jobs
+from autoexp_tui.research.state import Hypothesis, Item, Line, list_jobs
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_number, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.options import ResearchOptions
-    from autoexp_tui.research.state import LineOp, Research, Run, StatedHypothesis
+    from autoexp_tui.research.state import (
+        Consultation,
+        LineOp,
+        Research,
+        Run,
+        StatedHypothesis,
+    )
 
 ALL: Final = "*"
 """Among granted kinds: all of them."""
@@ -49,19 +55,20 @@ def list_lines(
     jobs: Mapping[str, JobRecord],
     over_budget: str = "",
 ) -> tuple[Line, ...]:
-    """The lines of an answer; what is there already needs none. `over_budget`: what
-    its new items would need beyond what is left, in words."""
+    """The lines of an answer of which nothing was applied; what is there already needs
+    none. `over_budget`: what its new items would need beyond what is left, in words."""
+    merge = _Merge(research, consultation)
     if consultation.role == "fixer":
         lines = [*_list_fix(research, consultation)]
     else:
         lines = [
-            *_list_items(research, consultation, over_budget),
-            *_list_removals(research, consultation),
-            *_list_order(research, consultation),
+            *merge.list_items(over_budget),
+            *merge.list_removals(),
+            *merge.list_order(),
             *_list_kills(research, consultation, jobs),
             *_list_code(research, consultation),
         ]
-        if over_budget and any(_BUDGET.key in line.needs for line in lines):
+        if any(_BUDGET.key in line.needs for line in lines):
             lines.append(replace(_BUDGET, text=over_budget))
     return recheck_lines(research, consultation, jobs, lines)
 
@@ -73,14 +80,14 @@ def recheck_lines(
     lines: Sequence[Line],
 ) -> tuple[Line, ...]:
     """The same lines as things are now; what was void stays so. A line is void, too,
-    when one that it needs is not among them and was not done before."""
+    when one that it needs is not among them and was not applied before."""
+    checker = _Checker(_Merge(research, consultation), jobs, lines)
     made, seen = [], set[str]()
-    checker = _Checker(research, consultation, jobs, lines)
     for line in lines:
-        void = "a line before is about the same" if line.key in seen else ""
+        twice = "a line before is about the same" if line.key in seen else ""
         seen.add(line.key)
-        void = line.void or void or checker.find_reason(line)
-        made.append(replace(line, text=checker.narrow(line), void=void))
+        void = line.void or twice or checker.find_reason(line)
+        made.append(replace(line, text=checker.format_text(line), void=void))
     while lost := dict(checker.list_lacks(made)):
         made = [
             replace(line, void=lost[at]) if at in lost else line
@@ -117,17 +124,15 @@ def build_changes(
     before; what it thinks is taken over then, and not once more."""
     checked = recheck_lines(research, consultation, {}, lines)
     live = [line for line in checked if not line.void]
-    has_code = any(line.op in ("code", "fix") for line in live)
+    items = _Merge(research, consultation).build_list(live)
+    has_code = consultation.code is not None
     made = Changes(
+        items=None if items == research.items else items,
         kills=tuple(line.id for line in live if line.op == "kill"),
-        code=has_code and consultation.code is not None,
+        code=has_code and any(line.op in ("code", "fix") for line in live),
     )
     answer = consultation.answer
-    if answer is None or consultation.role == "fixer":
-        return made
-    items = _build_list(research, consultation, live)
-    made = replace(made, items=None if items == research.items else items)
-    if not is_first:
+    if answer is None or consultation.role == "fixer" or not is_first:
         return made
     hypotheses = _merge_hypotheses(research, answer.hypotheses)
     is_same = hypotheses == tuple(research.hypotheses.values())
@@ -147,51 +152,108 @@ def _needs_approval(
     return line.op == "remove" or getattr(options.approve, line.kind) == "ask"
 
 
-# What an answer would change.
+class _Merge:
+    """The list of an answer beside the list as it is now."""
 
+    def __init__(self, research: Research, consultation: Consultation) -> None:
+        answer, items = consultation.answer, research.items
+        self.research, self.consultation = research, consultation
+        self.replaces = answer is not None and answer.items is not None
+        self.replaces = self.replaces and consultation.role == "research"
+        wanted = (answer.items or ()) if answer and self.replaces else ()
+        self.wanted: Final = {one.id: one for one in wanted}
+        self.now: Final = {one.id: one for one in items}
+        self.movable: Final = [one.id for one in items if self._is_movable(one)]
+        """Items of agents that the answer knows, in the order of the list."""
+        self.kept: Final = [name for name in self.movable if name in self.wanted]
 
-def _find_wanted(consultation: Consultation) -> Mapping[str, Item]:
-    """The list of an answer, by ids; empty where the list stays."""
-    answer = consultation.answer
-    return {one.id: one for one in (answer.items or ())} if answer else {}
+    def _is_movable(self, item: Item) -> bool:
+        is_own = item.consultation == self.consultation.id
+        return not item.is_persons and (is_own or item.id in self.consultation.listed)
 
+    def list_items(self, over_budget: str) -> Iterator[Line]:
+        """New items, and those with another content."""
+        listed, own = self.consultation.listed, self.consultation.id
+        new = [name for name in self.wanted if name not in listed]
+        for at, (name, item) in enumerate(self.wanted.items()):
+            now, run = self.now.get(name), self.research.runs.get(name)
+            known = run.item if run else now
+            is_edited = name in listed and now is not None and now.is_persons
+            if is_edited or (known is not None and _is_same(known, item)):
+                continue
+            needs = [f"experiments {one}" for one in item.depends_on if one in new]
+            needs += [f"code {own}"] * (item.code_ref == own)
+            needs += [_BUDGET.key] * bool(over_budget)
+            after = next((one for one in [*self.wanted][at:] if one in self.kept), "")
+            op: LineOp = "add" if name in new else "change"
+            before = f"  before {after}" if op == "add" and after else ""
+            text = ("" if op == "add" else "change ") + _describe_item(item) + before
+            yield Line("experiments", name, text, op=op, needs=tuple(needs))
 
-def _replaces_list(consultation: Consultation) -> bool:
-    return consultation.answer is not None and consultation.answer.items is not None
+    def list_removals(self) -> Iterator[Line]:
+        gone = [name for name in self.now if name not in self.wanted]
+        if not self.replaces or not gone:
+            return
+        if dropped := self.list_droppable(gone):
+            yield Line("experiments", ",".join(dropped), "", op="drop")
+        for name in gone:
+            item = self.now[name]
+            if item.is_persons and name in self.consultation.listed:
+                verb = "edited" if item.consultation else "inserted"
+                text = f"remove {name}, which {item.by or 'a person'} {verb}"
+                yield Line("experiments", name, text, op="remove")
 
+    def list_droppable(self, names: Collection[str]) -> list[str]:
+        """Those that are agents', and that none needs which stays."""
+        gone = {name for name in self.movable if name in names}
+        staying = [*self.now.values(), *self.wanted.values()]
+        while needed := gone.intersection(
+            name for one in staying if one.id not in gone for name in one.depends_on
+        ):
+            gone -= needed
+        return [name for name in self.movable if name in gone]
 
-def _is_agents(item: Item, consultation: Consultation) -> bool:
-    """Whether an answer decides about an item of the list."""
-    is_known = item.id in consultation.listed or item.consultation == consultation.id
-    return is_known and not item.is_persons
+    def list_order(self) -> Iterator[Line]:
+        known = self.research.is_known
+        order = [one for one in self.wanted if one in self.kept or not known(one)]
+        if self.is_disordered(order):
+            yield Line("experiments", ",".join(order), "", op="order")
 
+    def is_disordered(self, order: Sequence[str]) -> bool:
+        places = [order.index(name) for name in self.kept if name in order]
+        return places != sorted(places)
 
-def _list_items(
-    research: Research, consultation: Consultation, over_budget: str
-) -> Iterator[Line]:
-    """New items, and those with another content."""
-    wanted, free = _find_wanted(consultation), _find_free(research, consultation)
-    for at, (name, item) in enumerate(wanted.items()):
-        now, run = research.find_item(name), research.runs.get(name)
-        known = run.item if run else now
-        is_listed = name in consultation.listed
-        if known and (_is_same(known, item) or (is_listed and now and now.is_persons)):
-            continue
-        new = [one for one in wanted if one not in consultation.listed]
-        needs = [f"experiments {one}" for one in item.depends_on if one in new]
-        needs += [f"code {consultation.id}"] * (item.code_ref == consultation.id)
-        needs += [_BUDGET.key] * bool(over_budget)
-        op: LineOp = "change" if is_listed else "add"
-        text = _describe_item(item)
-        after = next((one for one in list(wanted)[at:] if one in free), "")
-        text = f"{text}  before {after}" if after and op == "add" else text
-        text = f"change {text}" if op == "change" else text
-        yield Line("experiments", name, text, op=op, needs=tuple(needs))
+    def build_list(self, lines: Sequence[Line]) -> tuple[Item, ...]:
+        """The list with these lines, which can be done."""
+        named: dict[str, list[str]] = {}
+        for line in lines:
+            names = line.id.split(",")
+            names = self.list_droppable(names) if line.op == "drop" else names
+            named.setdefault(line.op, []).extend(names)
+        contents, order = dict(self.now), _sort(self.kept, named.get("order", ()))
+        for name in (*named.get("add", ()), *named.get("change", ())):
+            contents[name] = self.wanted[name]
+        for at in reversed(range(len(self.wanted))):
+            name, *following = [*self.wanted][at:]
+            if name in named.get("add", ()):
+                after = next((one for one in following if one in order), "")
+                order.insert(order.index(after) if after else len(order), name)
+        gone = {*named.get("drop", ()), *named.get("remove", ()), *self.kept}
+        for at, name in enumerate(self.now):
+            if name not in gone:  # it has its place, as far as the list is so long
+                order.insert(at, name)
+        return tuple(contents[name] for name in order)
 
 
 def _is_same(now: Item, item: Item) -> bool:
     """Whether an item of the list is as an answer has it."""
     return replace(item, jobs=now.jobs, consultation=now.consultation) == now
+
+
+def _sort(names: Sequence[str], order: Sequence[str]) -> list[str]:
+    """Those that `order` has, in its order, at the places that they take together."""
+    ordered = iter([name for name in order if name in names])
+    return [next(ordered) if name in order else name for name in names]
 
 
 def _describe_item(item: Item) -> str:
@@ -210,58 +272,6 @@ def _describe_item(item: Item) -> str:
         item.note,
     ]
     return "  ".join(clean_line(part, 4096) for part in parts if part)
-
-
-def _list_removals(research: Research, consultation: Consultation) -> Iterator[Line]:
-    wanted = _find_wanted(consultation)
-    if not _replaces_list(consultation):
-        return
-    gone = [one for one in research.items if one.id not in wanted]
-    own = [one.id for one in gone if _is_agents(one, consultation)]
-    if dropped := _find_droppable(research, consultation, own):
-        yield Line("experiments", ",".join(dropped), "", op="drop")
-    for one in gone:
-        if one.is_persons and one.id in consultation.listed:
-            verb = "edited" if one.consultation else "inserted"
-            text = f"remove {one.id}, which {one.by or 'a person'} {verb}"
-            yield Line("experiments", one.id, text, op="remove")
-
-
-def _find_droppable(
-    research: Research, consultation: Consultation, names: Collection[str]
-) -> list[str]:
-    """Those of the agent's items that are in the list, and that none needs which
-    stays."""
-    now = [one for one in research.items if _is_agents(one, consultation)]
-    gone = {one.id for one in now if one.id in names}
-    staying = [*research.items, *_find_wanted(consultation).values()]
-    while needed := gone.intersection(
-        name for one in staying if one.id not in gone for name in one.depends_on
-    ):
-        gone -= needed
-    return [one.id for one in now if one.id in gone]
-
-
-def _list_order(research: Research, consultation: Consultation) -> Iterator[Line]:
-    wanted, free = _find_wanted(consultation), _find_free(research, consultation)
-    order = [one for one in wanted if one in free or not research.is_known(one)]
-    if _is_disordered(research, consultation, order):
-        yield Line("experiments", ",".join(order), "", op="order")
-
-
-def _is_disordered(
-    research: Research, consultation: Consultation, order: Sequence[str]
-) -> bool:
-    place = {name: at for at, name in enumerate(order)}
-    places = [place[one] for one in _find_free(research, consultation) if one in place]
-    return places != sorted(places)
-
-
-def _find_free(research: Research, consultation: Consultation) -> list[str]:
-    """Items of the list that an answer may move, in the order of the list."""
-    wanted = _find_wanted(consultation)
-    mine = (one.id for one in research.items if _is_agents(one, consultation))
-    return [name for name in mine if name in wanted]
 
 
 def _list_kills(
@@ -316,55 +326,39 @@ def _list_fix(research: Research, consultation: Consultation) -> Iterator[Line]:
     yield Line("experiments" if is_free else "code", fix.run, text, op="fix")
 
 
-# Whether it still can be done.
-
-
 @dataclass(frozen=True, slots=True)
 class _Checker:
-    """The lines of an answer against what is there now."""
+    """Lines against what is there now."""
 
-    research: Research
-    consultation: Consultation
+    merge: _Merge
     jobs: Mapping[str, JobRecord]
     lines: Sequence[Line]
 
+    @property
+    def research(self) -> Research:
+        return self.merge.research
+
     def find_reason(self, line: Line) -> str:
         """Why a line cannot be done, by itself; empty: it can."""
-        match line.op:
-            case "add":
-                return self._find_name_taken(line.id) or self._find_lack(line)
-            case "change":
-                return self._find_no_change(line.id) or self._find_lack(line)
-            case "drop":
-                return "" if self._find_dropped(line) else "none of them can be dropped"
-            case "remove":
-                return self._find_no_removal(line.id)
-            case "order":
-                order = line.id.split(",")
-                is_wrong = _is_disordered(self.research, self.consultation, order)
-                return "" if is_wrong else "the list has this order"
-            case "kill":
-                return self._find_no_kill(line.id)
-            case "code":
-                if self.consultation.code is None:
-                    return "the call changed no code"
-                approved = line.id in self.research.code_approved
-                return "it is approved already" if approved else ""
-            case "fix":
-                run = self.research.runs.get(line.id)
-                if run is None or run.ended is None:
-                    return "no run of this name has failed"
-                again = run.fix_relaunch
-                return f"{again} repeats it already" if again else ""
-        return ""
+        find: Mapping[LineOp, Callable[[Line], str]] = {
+            "add": self._check_new,
+            "change": self._check_change,
+            "drop": self._check_drop,
+            "remove": self._check_removal,
+            "order": self._check_order,
+            "kill": self._check_kill,
+            "code": self._check_code,
+            "fix": self._check_fix,
+        }
+        return find[line.op](line) if line.op in find else ""
 
-    def narrow(self, line: Line) -> str:
-        """The text of a line about several items, with those that are left."""
+    def format_text(self, line: Line) -> str:
+        """Of a line about several items: those that are left."""
         if line.op == "drop":
-            names = self._find_dropped(line) or line.id.split(",")
-            return f"drop {', '.join(names)}"
+            names = self.merge.list_droppable(line.id.split(","))
+            return f"drop {', '.join(names or line.id.split(','))}"
         if line.op == "order":
-            return f"order: {line.id.replace(',', ', ')}"
+            return f"order: {', '.join(line.id.split(','))}"
         return line.text
 
     def list_lacks(self, lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
@@ -372,146 +366,95 @@ class _Checker:
         there = {one.key for one in lines if not one.void}
         for at, line in enumerate(lines):
             lacks = [one for one in line.needs if one not in there]
-            lack = next((one for one in lacks if not self._is_done(one)), "")
+            lack = next((one for one in lacks if not self._is_applied(one)), "")
             if lack and not line.void:
                 yield at, f'it needs the line of "{lack}", which is not applied'
 
-    def _is_done(self, key: str) -> bool:
+    def _is_applied(self, key: str) -> bool:
         """Whether a line of this answer was applied before."""
         kind, _, name = key.partition(" ")
         if kind == "code":
             return name in self.research.code_approved
-        run, item = self.research.runs.get(name), self.research.find_item(name)
+        run, item = self.research.runs.get(name), self.merge.now.get(name)
         known = run.item if run else item
-        return known is not None and known.consultation == self.consultation.id
+        return known is not None and known.consultation == self.merge.consultation.id
 
-    def _find_dropped(self, line: Line) -> list[str]:
-        names = line.id.split(",")
-        return _find_droppable(self.research, self.consultation, names)
-
-    def _find_name_taken(self, name: str) -> str:
-        item = self.research.find_item(name)
-        if item is not None and item.consultation == self.consultation.id:
-            return "it is in the list already"
-        if item is not None:
+    def _check_new(self, line: Line) -> str:
+        if self._is_applied(line.key):
+            return "it was applied already"
+        if line.id in self.merge.now:
             return "another item got this name meanwhile"
-        if name in self.research.runs:
+        if line.id in self.research.runs:
             return "a run got this name meanwhile"
-        planned = (job.name for one in self.research.items for job in one.jobs)
-        return self._find_job_taken(name, {*planned, *self.jobs})
+        return self._check_item(line)
 
-    def _find_job_taken(self, name: str, taken: Collection[str]) -> str:
-        jobs = _find_wanted(self.consultation)[name].jobs
-        found = next((job.name for job in jobs if job.name in taken), "")
-        return f"another job got the name {found} meanwhile" if found else ""
+    def _check_change(self, line: Line) -> str:
+        item = self.merge.now.get(line.id)
+        if item is None:
+            return self._find_gone(line)
+        if item.is_persons:
+            return f"{item.by or 'a person'} edited it meanwhile"
+        if _is_same(item, self.merge.wanted[line.id]):
+            return "it was applied already"
+        return self._check_item(line)
 
-    def _find_no_change(self, name: str) -> str:
-        item, wanted = self.research.find_item(name), _find_wanted(self.consultation)
-        if gone := self._find_gone(name):
-            return gone
-        if item is None or item.is_persons:
-            return f"{item.by if item else 'a person'} edited it meanwhile"
-        if _is_same(item, wanted[name]):
-            return "the item is so already"
-        others = (one for one in self.research.items if one.id != name)
-        planned = {job.name for one in others for job in one.jobs}
-        return self._find_job_taken(name, {*planned, *self.jobs})
-
-    def _find_gone(self, name: str) -> str:
-        if name in self.research.runs:
-            return "it has started meanwhile"
-        is_there = self.research.find_item(name)
-        return "" if is_there else "it was removed from the list meanwhile"
-
-    def _find_lack(self, line: Line) -> str:
+    def _check_item(self, line: Line) -> str:
         """What an item needs beyond other lines, and has not."""
-        item = _find_wanted(self.consultation)[line.id]
+        item, own = self.merge.wanted[line.id], self.merge.consultation
+        others = (one for one in self.research.items if one.id != item.id)
+        taken = {*self.jobs, *(job.name for one in others for job in one.jobs)}
+        for job in item.jobs:
+            if job.name in taken:
+                return f"another job got the name {job.name} meanwhile"
         for name in item.depends_on:
             is_line = f"experiments {name}" in line.needs
             if not is_line and not self.research.is_known(name):
                 return f"it depends on {name}, which is gone"
-        ref = item.code_ref
-        if ref == self.consultation.id and self.consultation.code is None:
-            return "the call changed no code"
-        is_own = ref in ("", self.consultation.id)
-        if is_own or ref in self.research.code_approved:
-            return ""
-        return f"the code of {ref} is not approved"
+        if item.code_ref == own.id:
+            return "" if own.code else "the call changed no code"
+        is_approved = item.code_ref in ("", *self.research.code_approved)
+        return "" if is_approved else f"the code of {item.code_ref} is not approved"
 
-    def _find_no_removal(self, name: str) -> str:
-        if gone := self._find_gone(name):
-            return gone
-        staying = [one for one in self.research.items if one.id != name]
-        wanted = _find_wanted(self.consultation)
-        new = [wanted[line.id] for line in self.lines if line.op in ("add", "change")]
-        needing = (one.id for one in (*staying, *new) if name in one.depends_on)
-        other = next(needing, "")
-        return f"{other} depends on it" if other else ""
+    def _check_drop(self, line: Line) -> str:
+        left = self.merge.list_droppable(line.id.split(","))
+        return "" if left else "none of them can be dropped"
 
-    def _find_no_kill(self, name: str) -> str:
-        run = self.research.runs.get(name)
+    def _check_removal(self, line: Line) -> str:
+        merge, changed = self.merge, ("add", "change")
+        new = [merge.wanted[one.id] for one in self.lines if one.op in changed]
+        staying = [one for one in merge.now.values() if one.id != line.id]
+        needing = (one for one in (*staying, *new) if line.id in one.depends_on)
+        other = next(needing, None)
+        lack = f"{other.id} depends on it" if other else ""
+        return self._find_gone(line) or lack
+
+    def _find_gone(self, line: Line) -> str:
+        if line.id in self.research.runs:
+            return "it has started meanwhile"
+        is_there = line.id in self.merge.now
+        return "" if is_there else "it was removed from the list meanwhile"
+
+    def _check_order(self, line: Line) -> str:
+        is_wrong = self.merge.is_disordered(line.id.split(","))
+        return "" if is_wrong else "the list has this order"
+
+    def _check_kill(self, line: Line) -> str:
+        run = self.research.runs.get(line.id)
         if run is not None:
             return f"it has ended: {run.ended.outcome}" if run.ended else ""
-        is_item = self.research.find_item(name) is not None
+        is_item = line.id in self.merge.now
         return "it has not started" if is_item else "there is no such run"
 
+    def _check_code(self, line: Line) -> str:
+        approved = line.id in self.research.code_approved
+        return "it is approved already" if approved else ""
 
-# What the lines come to.
-
-
-def _build_list(
-    research: Research, consultation: Consultation, lines: Sequence[Line]
-) -> tuple[Item, ...]:
-    """The list with these lines, which can be done."""
-    wanted, now = _find_wanted(consultation), research.items
-    named = {op: [one.id for one in lines if one.op == op] for op in _OPS}
-    contents = {one.id: one for one in now}
-    for name in (*named["add"], *named["change"]):
-        contents[name] = _keep_plan(wanted[name], contents.get(name))
-    gone = set(named["remove"])
-    for names in named["drop"]:
-        gone |= set(_find_droppable(research, consultation, names.split(",")))
-    free = _find_free(research, consultation)
-    fixed = [
-        (at, one.id)
-        for at, one in enumerate(now)
-        if one.id not in free and one.id not in gone
-    ]
-    for names in named["order"]:
-        free = _sort_free(free, names.split(","))
-    order = _insert_new(free, named["add"], list(wanted))
-    for at, name in fixed:  # each at its place, as far as the list is so long
-        order.insert(at, name)
-    return tuple(contents[name] for name in order)
-
-
-_OPS: Final = ("add", "change", "drop", "remove", "order")
-
-
-def _keep_plan(item: Item, now: Item | None) -> Item:
-    """An item of an answer with what only the list knows of it."""
-    if now is None:
-        return item
-    return replace(item, fixes=now.fixes, jobs=item.jobs or now.jobs)
-
-
-def _sort_free(names: Sequence[str], order: Sequence[str]) -> list[str]:
-    """Those that `order` has, in its order, at the places that they take together."""
-    place = {name: at for at, name in enumerate(order)}
-    ordered = iter(sorted(place.keys() & set(names), key=place.__getitem__))
-    return [next(ordered) if one in place else one for one in names]
-
-
-def _insert_new(
-    names: Sequence[str], new: Collection[str], order: Sequence[str]
-) -> list[str]:
-    """`new` put before what follows them in `order`, or at the end."""
-    made = list(names)
-    for at in reversed(range(len(order))):
-        if order[at] in new:
-            after = next((one for one in order[at + 1 :] if one in made), "")
-            made.insert(made.index(after) if after else len(made), order[at])
-    return made
+    def _check_fix(self, line: Line) -> str:
+        run = self.research.runs.get(line.id)
+        if run is None or run.ended is None:
+            return "no run of this name has failed"
+        again = run.fix_relaunch
+        return f"{again} repeats it already" if again else ""
 
 
 def _merge_hypotheses(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.research.answer import CLOSED
+from autoexp_tui.research.overrides import CLOSED
 from autoexp_tui.text.sanitize import clean_line
 
 if TYPE_CHECKING:
