@@ -327,6 +327,20 @@ def build_adapters(
 ) -> Mapping[str, Any]:
     """What the policies of a plan reach outside, by their names; `read_live`: what the
     runs have told by now."""
+    if plan.research:
+        from autoexp_tui.consultation.disk_laboratory import DiskLaboratory
+        from autoexp_tui.research.ports import ADAPTER as RESEARCH
+
+        laboratory = DiskLaboratory(
+            directory=session.path / "research",
+            state_dir=session.state_dir,
+            session=session.id,
+            plan=plan,
+            planner=planner,
+            read_live=read_live,
+            count_gpus=lambda: find_offer(plan)[1] or 0,
+        )
+        return {RESEARCH: laboratory}
     if not plan.tree:
         return {}
     from autoexp_tui.evaluation.disk_trees import DRY_RUN, DiskTrees
