@@ -42,6 +42,10 @@ def test_loss_and_every_gradient_agree_with_probabilities_and_differences() -> N
     np.testing.assert_allclose(gradient, measured, rtol=1e-5, atol=1e-8)
     chances = model.softmax(model.forward(WEIGHTS, CONTEXTS)[-1], TARGETS)[0]
     assert loss == pytest.approx(-np.log(chances[np.arange(4), TARGETS]).mean())
+    whole, part, batch = gradient.copy(), np.empty_like(FLAT), (CONTEXTS, TARGETS)
+    summed = model.accumulate_gradient(WEIGHTS, gradient, part, batch, SHAPE, rows=3)
+    assert summed == pytest.approx(loss)
+    np.testing.assert_allclose(gradient, whole, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("stride", "ends"), [(1, range(5)), (3, (0, 3))])

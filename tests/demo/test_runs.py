@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import signal
 import subprocess
@@ -153,6 +154,25 @@ def test_a_crash_that_was_asked_for_is_raised_before_its_iteration(
     newest = checkpoints.find_newest(tmp_path)
     assert newest is not None
     assert newest.name == "iter_00000020"
+
+
+def test_a_batch_that_does_not_fit_runs_in_smaller_passes(demo: Demo) -> None:
+    large = ("--batch-size", 256, "--train-iters", 5, "--warmup-iters", 0)
+    told = r"tried to allocate 1\.\d+ MB for a pass over 256 contexts, beside 0\.\d+ MB"
+    with pytest.raises(MemoryError, match=told):
+        demo.train(*large, "--memory-mb", 1)
+    whole, passes = demo.train(*large), demo.train(*large, "--micro-batch", 64)
+    assert passes.losses == whole.losses
+    assert demo.train(*large, "--micro-batch", 64, "--memory-mb", 1).status == 0
+
+
+def test_without_numpy_one_line_says_what_to_install(tmp_path: Path) -> None:
+    text = 'raise ModuleNotFoundError("No module named numpy", name="numpy")'
+    (tmp_path / "numpy.py").write_text(text)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(COMMAND, capture_output=True, text=True, env=env, check=False)
+    mend = f"NumPy is not installed: {sys.executable} -m pip install numpy\n"
+    assert (done.returncode, done.stderr) == (1, f"autoexp_tui.demo: error: {mend}")
 
 
 def test_a_loaded_run_decays_and_goes_on_from_its_own_checkpoint_first(

@@ -116,7 +116,7 @@ def test_a_cooldown_waits_for_its_own_stable_runs_checkpoint() -> None:
 
 
 def test_experiments_warn_of_nothing_and_share_no_directory() -> None:
-    names = ("diverging", "flaky", "waiting", *EXAMPLES)
+    names = ("diverging", "flaky", "research", "waiting", *EXAMPLES)
     plans = [planned(ref) for ref in ("exp", *(f"experiments/{n}" for n in names))]
     assert [plan.name for plan in plans if plan.warnings] == []
     assert len({plan.base_output_dir for plan in plans}) == len(plans)

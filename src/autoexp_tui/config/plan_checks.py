@@ -262,7 +262,8 @@ class ActionChecks(Lint):
         own = dict.fromkeys([*fields, _LINE], _PLACEHOLDER)
         _, lacking = bind(action, look_up, self.jobs, own)
         self._refuse_values(lacking, where, job)
-        for key in sorted({one.key for one in lacking if not one.problem}):
+        untold = {one.key for one in lacking if not one.problem} if self.jobs else ()
+        for key in sorted(untold):  # of jobs that are made later nothing is known
             hint = did_you_mean(key, sorted(self._extracted | fields), "names")
             message = f"{{{key}}} is told by nothing: no log event extracts `{key}`"
             self.warn(message, where, job, hint)

@@ -224,6 +224,8 @@ _TRAIN: Final = {
     "--warmup-iters": _number(0, 500, "iterations of linear rise"),
     "--decay-iters": _number(0, 0, "decay over the last N; 0: none"),
     "--batch-size": _number(1, 64, "contexts per iteration"),
+    "--micro-batch": _number(0, 0, "contexts per pass; 0: the whole batch"),
+    "--memory-mb": _number(0, 0, "memory that arrays may take; 0: any"),
     "--context": _number(1, 24, "bytes the model sees"),
     "--hidden": _number(1, 256, "width of the hidden layer"),
     "--seed": _number(0, 0, "of the weights and the data order"),

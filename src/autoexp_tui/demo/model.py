@@ -47,6 +47,14 @@ class Shape:
         )
 
 
+def measure_memory(shape: Shape, rows: int, copies: int) -> tuple[int, int]:
+    """Bytes of what training keeps (`copies` of the parameters), and of the arrays of
+    one pass over `rows` contexts."""
+    wide = shape.context * (2 * shape.embedding + shape.vocabulary)
+    floats = wide + 3 * (shape.hidden + shape.vocabulary)
+    return 4 * copies * shape.parameters, 4 * rows * floats
+
+
 class Weights(NamedTuple):
     """Views into one flat vector, so that an optimiser sees a single array."""
 
@@ -120,6 +128,29 @@ def loss_and_gradient(
     at_inputs = (at_hidden @ weights.hidden.T).reshape(-1, width)
     np.matmul(one_hot.T, at_inputs, out=gradient.embedding)
     return float(losses.mean())
+
+
+def accumulate_gradient(
+    weights: Weights,
+    gradient: Floats,
+    part: Floats,
+    batch: tuple[Tokens, Tokens],
+    shape: Shape,
+    rows: int,
+) -> float:
+    """The same of a batch in passes of `rows` at most; `part`, as large as `gradient`,
+    is used for each of them."""
+    contexts, targets = batch
+    slopes, total = split_weights(part, shape), 0.0
+    gradient[:] = 0.0
+    for start in range(0, len(targets), rows):
+        some = slice(start, start + rows)
+        share = len(targets[some]) / len(targets)
+        loss = loss_and_gradient(weights, slopes, contexts[some], targets[some])
+        total += share * loss
+        part *= share
+        gradient += part
+    return total
 
 
 def text_loss(weights: Weights, text: Tokens, context: int, stride: int = 1) -> float:

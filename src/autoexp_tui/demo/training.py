@@ -21,9 +21,11 @@ from autoexp_tui.demo.checkpoints import Checkpoint, DemoError, RunFacts
 from autoexp_tui.demo.model import (
     Schedule,
     Shape,
+    accumulate_gradient,
     clip,
     initialize_weights,
     loss_and_gradient,
+    measure_memory,
     split_weights,
     text_loss,
     update_by_adam,
@@ -40,6 +42,10 @@ class TrainSettings(Schedule):
     """The arguments of a training run."""
 
     batch_size: int
+    micro_batch: int
+    """Contexts of one pass; 0: all of the batch. The gradient is that of the batch."""
+    memory_mb: int
+    """That arrays may take, in 10**6 bytes; 0: any."""
     context: int
     hidden: int
     seed: int
@@ -62,6 +68,11 @@ class TrainSettings(Schedule):
         """The model that these settings ask for."""
         return Shape(self.context, self.hidden, VOCABULARY)
 
+    @property
+    def rows(self) -> int:
+        """Contexts of one pass."""
+        return min(self.micro_batch or self.batch_size, self.batch_size)
+
 
 def train(settings: TrainSettings) -> None:
     """Train to the last iteration; raises DemoError."""
@@ -73,6 +84,7 @@ def train(settings: TrainSettings) -> None:
         raise DemoError(f"--context {settings.context} exceeds a text of {shortest}")
     if settings.save:
         checkpoints.prepare(settings.save, anew=not settings.resume)
+    require_memory(settings)
     own = checkpoints.find_newest(settings.save) if settings.save else None
     path = own or (checkpoints.locate(settings.load) if settings.load else None)
     start = find_start(settings, corpus, path)
@@ -85,6 +97,18 @@ def train(settings: TrainSettings) -> None:
     crash_at = settings.crash_at if own is None else None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         run(replace(settings, crash_at=crash_at), corpus, start)
+
+
+def require_memory(settings: TrainSettings) -> None:
+    """Raise MemoryError, as an allocator would, where a run needs more than it may."""
+    copies = 4 if settings.rows == settings.batch_size else 5
+    kept, passing = measure_memory(settings.shape, settings.rows, copies)
+    if settings.memory_mb and kept + passing > settings.memory_mb * 10**6:
+        raise MemoryError(
+            f"tried to allocate {passing / 1e6:.2f} MB for a pass over {settings.rows} "
+            f"contexts, beside {kept / 1e6:.2f} MB for the model; the limit is "
+            f"{settings.memory_mb} MB"
+        )
 
 
 def find_start(
@@ -116,14 +140,21 @@ def run(settings: TrainSettings, corpus: Corpus, start: Checkpoint) -> None:
     flat, gradient = start.parameters, np.empty_like(start.parameters)
     weights = split_weights(flat, settings.shape)
     slopes = split_weights(gradient, settings.shape)
+    is_whole = settings.rows == settings.batch_size
+    part = gradient if is_whole else np.empty_like(gradient)
     losses: list[float] = []
     seconds = 0.0  # of the log interval, as losses; without evaluation and saving
     for iteration in range(first, settings.train_iters + 1):
         if iteration == settings.crash_at:
             raise RuntimeError(f"asked to crash at iteration {iteration}")
         before = time.perf_counter()
-        contexts, targets = batch(corpus.train, settings, iteration)
-        losses.append(loss_and_gradient(weights, slopes, contexts, targets))
+        one = batch(corpus.train, settings, iteration)
+        if is_whole:
+            losses.append(loss_and_gradient(weights, slopes, *one))
+        else:
+            shape, rows = settings.shape, settings.rows
+            loss = accumulate_gradient(weights, gradient, part, one, shape, rows)
+            losses.append(loss)
         norm = clip(gradient, settings.clip_grad)
         rate = settings.rate(iteration)
         update_by_adam(flat, gradient, (start.mean, start.square), rate, iteration)
