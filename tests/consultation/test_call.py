@@ -235,5 +235,5 @@ def test_an_agent_that_edits_outside_its_directory_cannot_or_is_found(
         assert kind.name in made.isolation
     else:
         assert made.outcome is Outcome.BAD_OUTPUT
-        assert made.problem.endswith(f"directory changed: {path}")
+        assert made.problem.endswith(f"what lies outside its directory: {path}")
         assert made.code is None

@@ -151,7 +151,8 @@ def _find_tampering(request: CallRequest, before: Mapping[str, str]) -> str:
         return ""
     shown = join_some([clean_line(one, 200) for one in changed], _SHOWN)
     return (
-        f"while it ran, without isolation, files outside its directory changed: {shown}"
+        "while it ran without isolation it, or somebody else, changed what lies "
+        f"outside its directory: {shown}"
     )
 
 
@@ -166,15 +167,18 @@ def _hash_guarded(request: CallRequest) -> dict[str, str]:
     named, and tracked files of the user's checkout that are not as they were
     committed."""
     own = (request.home / REQUEST, request.home / PROMPT)
-    paths = [*own, *map(Path, request.guarded)]
+    paths, found = [*own, *map(Path, request.guarded)], dict[str, str]()
     if request.top:
         words = ("status", "--porcelain=v1", "-z", "-uno", "--no-renames")
-        listed, _ = Repository(Path(request.top)).run(
+        git = Repository(Path(request.top))
+        head, _ = git.read("rev-parse", "HEAD", most=_STATUS_BYTES)
+        found[f"HEAD of {request.top}"] = head.decode()
+        listed, _ = git.run(
             (*words, "--ignore-submodules=all"), most=_STATUS_BYTES, seconds=_SECONDS
         )
         names = (os.fsdecode(line[3:]) for line in listed.split(b"\0")[:-1])
         paths += [Path(request.top, name) for name in names]
-    return {str(path): _hash_file(path) for path in paths}
+    return found | {str(path): _hash_file(path) for path in paths}
 
 
 def _hash_file(path: Path) -> str:

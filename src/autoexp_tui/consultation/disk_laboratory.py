@@ -25,8 +25,9 @@ from autoexp_tui.consultation.requests import (
     CallRequest,
     find_code_place,
 )
-from autoexp_tui.evaluation.requests import load_record, write_record
+from autoexp_tui.evaluation.requests import write_record
 from autoexp_tui.isolation.kinds import choose_isolation
+from autoexp_tui.isolation.port import FILES
 from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.model.states import JobState
@@ -125,9 +126,11 @@ class DiskLaboratory:
         return opened, notes
 
     def _check_agents(self, options: ResearchOptions) -> Iterator[str]:
-        """Programs that are not there; raises UsageError for agents that cannot be
+        """What is not there; raises UsageError for agents that cannot be
         called at all."""
-        choose_isolation(self.plan.isolation)
+        isolation = choose_isolation(self.plan.isolation)
+        if self.plan.isolation != "none" and not isolation.promises >= FILES:
+            yield f"agents are not isolated here: {isolation.summarize()}"
         for name in dict.fromkeys((*options.agent, *options.fixer.agent)):
             asked = Call(
                 role="research",
@@ -215,7 +218,7 @@ class DiskLaboratory:
 
     def read_call(self, consultation: Consultation, view: View) -> CallResult:
         home = self._find_home(consultation)
-        called = self._load_called(home)
+        called = self._load_called(consultation, view)
         result = CallResult(
             outcome=called.outcome,
             problem=called.problem,
@@ -240,9 +243,12 @@ class DiskLaboratory:
     def _find_home(self, consultation: Consultation) -> Path:
         return Path(find_call_dir(str(self.directory), consultation))
 
-    def _load_called(self, home: Path) -> Called:
-        """What the call says of itself; where its job died before, what it left."""
-        path, request = home / CALLED, load_record(CallRequest, home / REQUEST)
+    def _load_called(self, consultation: Consultation, view: View) -> Called:
+        """What the call says of itself; where its job died before, what it left. Its
+        request is made again: an agent may have changed the file."""
+        sha256 = consultation.prompt_sha256
+        request = self._build_request(consultation, view, sha256)
+        path = request.home / CALLED
         if not path.exists():
             write_record(path, conclude(request))
         with explaining(path, "read what came of a call"):
