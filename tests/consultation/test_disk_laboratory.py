@@ -87,6 +87,19 @@ def test_an_answer_is_read_and_its_items_are_planned_or_left_out(
     assert state["goal"] == "Less loss."
 
 
+def test_of_an_item_of_the_list_a_change_that_does_not_plan_is_left_out(
+    tmp_path: Path,
+) -> None:
+    change = list_items({"id": "r1", "overrides": ["lr=wrong"]})
+    one = OneResearch(tmp_path, write_agent(answer=change))
+    research = one.begin()
+    research.items = (Item(id="r1", overrides=("lr=0.1",), consultation="c0"),)
+    answer = one.call(research, replace(C1, listed=("r1",))).answer
+    assert answer is not None
+    assert answer.items == research.items
+    assert answer.left_out == ("r1: overrides: lr=wrong: wrong is no number",)
+
+
 def test_a_call_is_written_again_after_a_kill_and_read_as_often_as_wanted(
     tmp_path: Path,
 ) -> None:

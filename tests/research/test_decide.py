@@ -234,6 +234,19 @@ def test_a_kill_waits_for_a_person_and_is_done_only_while_the_run_lives() -> Non
     assert bench.engine.state.jobs["r1_run"].cause is Cause.KILL_CRITERION
 
 
+def test_a_line_whose_need_a_person_dropped_is_told_as_void() -> None:
+    listed = [*items("r1"), *items("r2", depends_on=("r1",)), *items("r3")]
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed)))
+    bench = begin(laboratory, {}, approve={"experiments": "ask"})
+    bench.run(6)
+    reply(bench, approved=True, dropped=(0,))
+    bench.run(2)
+    decided = find(bench).consultations["c1"].decided[-1]
+    assert [text.split()[0] for text in decided.applied] == ["r3"]
+    assert [text.split()[0] for text in decided.refused] == ["r1"]
+    assert "it needs the line" in "".join(decided.void)
+
+
 def test_a_kill_criterion_ends_its_run_with_its_numbers() -> None:
     bad = items("r1", kill_criteria="loss > 4 after step 5")
     laboratory = FakeLaboratory(answer_in_turn(answer(*bad)))

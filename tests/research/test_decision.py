@@ -19,12 +19,11 @@ from autoexp_tui.research.decision import (
     recheck_lines,
     split_lines,
 )
-from autoexp_tui.research.options import Approvals, Fixer, ResearchOptions
+from autoexp_tui.research.options import Approvals, ResearchOptions
 from autoexp_tui.research.state import (
     Answer,
     CodeChange,
     Consultation,
-    Fix,
     Hypothesis,
     Item,
     Line,
@@ -315,37 +314,6 @@ def test_what_the_answer_thinks_is_taken_over_once() -> None:
     assert made.reflection == "think"
     later = build_changes(research, one, (), is_first=False)
     assert (later.hypotheses, later.reflection, later.items) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "code", "kind"),
-    [
-        (("batch=4", "++opt.lr=1"), None, "experiments"),
-        ((), None, "experiments"),
-        (("batch=4", "depth=1"), None, "code"),
-        (("~batch2",), None, "code"),
-        (("batch=4",), CODE, "code"),
-    ],
-)
-def test_a_fix_beyond_what_it_may_set_asks(
-    overrides: tuple[str, ...], code: CodeChange | None, kind: str
-) -> None:
-    failed = run("r1", ended=replace(ENDED, outcome="failed"))
-    fix = Fix(run="r1", fix_applied="halved it", overrides=overrides)
-    research, one = make(runs=[failed], role="fixer", fix=fix, code=code)
-    fixer = Fixer(may_override=("batch", "opt.*"))
-    research.options = ResearchOptions(fixer=fixer)
-    (line,) = list_lines(research, one, {})
-    assert (line.kind, line.void) == (kind, "")
-    asked = [] if kind == "experiments" else ["r1"]
-    assert split([line], experiments="ask")[1] == asked
-    research.runs["r1"] = replace(failed, fix_relaunch="r1_f1")
-    assert "r1_f1 repeats it" in list_lines(research, one, {})[0].void
-
-
-def test_a_fixer_that_gives_up_has_no_line() -> None:
-    research, one = make(role="fixer", fix=Fix(run="r1"))
-    assert list_lines(research, one, {}) == ()
 
 
 NAMES = st.sampled_from("abcdefgh")

@@ -292,7 +292,10 @@ class DiskLaboratory:
         planned = self._plan(fresh, consultation, called.code, view)
         refused |= planned.problems
         made = {one.id: one for one in planned.items}
-        items = [made.get(one.id, one) for one in answer.items if one.id not in refused]
+        # Of one in the list, the change alone is left out.
+        made |= {one.id: one for one in view.research.items if one.id in refused}
+        lost = refused.keys() - made.keys()
+        items = [made.get(one.id, one) for one in answer.items if one.id not in lost]
         reasons = (f"{name}: {reason}" for name, reason in refused.items())
         left_out = (*answer.left_out, *reasons)
         answer = replace(answer, items=tuple(items), left_out=left_out)

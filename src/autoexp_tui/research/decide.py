@@ -395,8 +395,9 @@ class _Loop:
             return
         kept = [line for at, line in enumerate(lines) if at not in ask.dropped]
         kept = kept if ask.approved else []
-        void = [line for line in kept if line.void]
         refused = [line for line in lines if line not in kept]
+        kept = [*recheck_lines(self.research, one, jobs, kept)]  # some need others
+        void = [line for line in kept if line.void]
         good = [line for line in kept if not line.void]
         who = {"by": ask.by, "reason": ask.reason}
         self._apply(one, good, (), void=void, refused=refused, **who)

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.research.state import Hypothesis, Item, Line, list_jobs
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_number, plural
@@ -58,18 +56,15 @@ def list_lines(
     """The lines of an answer of which nothing was applied; what is there already needs
     none. `over_budget`: what its new items would need beyond what is left, in words."""
     merge = _Merge(research, consultation)
-    if consultation.role == "fixer":
-        lines = [*_list_fix(research, consultation)]
-    else:
-        lines = [
-            *merge.list_items(over_budget),
-            *merge.list_removals(),
-            *merge.list_order(),
-            *_list_kills(research, consultation, jobs),
-            *_list_code(research, consultation),
-        ]
-        if any(_BUDGET.key in line.needs for line in lines):
-            lines.append(replace(_BUDGET, text=over_budget))
+    lines = [
+        *merge.list_items(over_budget),
+        *merge.list_removals(),
+        *merge.list_order(),
+        *_list_kills(research, consultation, jobs),
+        *_list_code(research, consultation),
+    ]
+    if any(_BUDGET.key in line.needs for line in lines):
+        lines.append(replace(_BUDGET, text=over_budget))
     return recheck_lines(research, consultation, jobs, lines)
 
 
@@ -125,14 +120,13 @@ def build_changes(
     checked = recheck_lines(research, consultation, {}, lines)
     live = [line for line in checked if not line.void]
     items = _Merge(research, consultation).build_list(live)
-    has_code = consultation.code is not None
     made = Changes(
         items=None if items == research.items else items,
         kills=tuple(line.id for line in live if line.op == "kill"),
-        code=has_code and any(line.op in ("code", "fix") for line in live),
+        code=any(line.op == "code" for line in live),
     )
     answer = consultation.answer
-    if answer is None or consultation.role == "fixer" or not is_first:
+    if answer is None or not is_first:
         return made
     hypotheses = _merge_hypotheses(research, answer.hypotheses)
     is_same = hypotheses == tuple(research.hypotheses.values())
@@ -146,8 +140,8 @@ def build_changes(
 def _needs_approval(
     line: Line, options: ResearchOptions, granted: frozenset[str]
 ) -> bool:
-    """A fix of what it may set needs none; that an item of a person's goes does."""
-    if granted & {line.kind, ALL} or (line.op == "fix" and line.kind == "experiments"):
+    """That an item of a person's goes needs one whatever the options say."""
+    if granted & {line.kind, ALL}:
         return False
     return line.op == "remove" or getattr(options.approve, line.kind) == "ask"
 
@@ -158,9 +152,8 @@ class _Merge:
     def __init__(self, research: Research, consultation: Consultation) -> None:
         answer, items = consultation.answer, research.items
         self.research, self.consultation = research, consultation
-        self.replaces = answer is not None and answer.items is not None
-        self.replaces = self.replaces and consultation.role == "research"
-        wanted = (answer.items or ()) if answer and self.replaces else ()
+        self.replaces: Final = answer is not None and answer.items is not None
+        wanted = (answer.items or ()) if answer else ()
         self.wanted: Final = {one.id: one for one in wanted}
         self.now: Final = {one.id: one for one in items}
         self.movable: Final = [one.id for one in items if self._is_movable(one)]
@@ -299,31 +292,11 @@ def _describe_progress(
 
 
 def _list_code(research: Research, consultation: Consultation) -> Iterator[Line]:
-    change = consultation.code
-    if change is not None and consultation.id not in research.code_approved:
-        yield Line("code", consultation.id, _describe_code(consultation), op="code")
-
-
-def _describe_code(consultation: Consultation) -> str:
-    change = consultation.code
-    if change is None:
-        return ""
-    stat = clean_line(change.diffstat)
-    return "  ".join(filter(None, [f"code: {plural(change.files, 'file')}", stat]))
-
-
-def _list_fix(research: Research, consultation: Consultation) -> Iterator[Line]:
-    """The fix, which asks when it goes beyond what it may set."""
-    fix, patterns = consultation.fix, research.options.fixer.may_override
-    if fix is None or not (fix.fix_applied or fix.overrides or consultation.code):
-        return
-    keys = map(read_override_key, fix.overrides)
-    is_free = consultation.code is None and all(
-        any(fnmatchcase(key, pattern) for pattern in patterns) for key in keys
-    )
-    parts = (fix.fix_applied, " ".join(fix.overrides), _describe_code(consultation))
-    text = "  ".join([f"fix {fix.run}:", *filter(None, parts)])
-    yield Line("experiments" if is_free else "code", fix.run, text, op="fix")
+    change, name = consultation.code, consultation.id
+    if change is not None and name not in research.code_approved:
+        stat = clean_line(change.diffstat)
+        text = "  ".join(filter(None, [f"code: {plural(change.files, 'file')}", stat]))
+        yield Line("code", name, text, op="code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +321,6 @@ class _Checker:
             "order": self._check_order,
             "kill": self._check_kill,
             "code": self._check_code,
-            "fix": self._check_fix,
         }
         return find[line.op](line) if line.op in find else ""
 
@@ -448,13 +420,6 @@ class _Checker:
     def _check_code(self, line: Line) -> str:
         approved = line.id in self.research.code_approved
         return "it is approved already" if approved else ""
-
-    def _check_fix(self, line: Line) -> str:
-        run = self.research.runs.get(line.id)
-        if run is None or run.ended is None:
-            return "no run of this name has failed"
-        again = run.fix_relaunch
-        return f"{again} repeats it already" if again else ""
 
 
 def _merge_hypotheses(

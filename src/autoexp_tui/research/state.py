@@ -36,7 +36,7 @@ Severity: TypeAlias = Literal["low", "medium", "high"]
 HypothesisStatus: TypeAlias = Literal["open", "confirmed", "rejected"]
 LineKind: TypeAlias = Literal["experiments", "kills", "code", "budget"]
 LineOp: TypeAlias = Literal[
-    "add", "change", "drop", "remove", "order", "kill", "code", "fix", "budget"
+    "add", "change", "drop", "remove", "order", "kill", "code", "budget"
 ]
 BudgetName: TypeAlias = Literal["wall_seconds", "gpu_hours", "calls", "tokens", "money"]
 
