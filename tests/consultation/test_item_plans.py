@@ -160,21 +160,10 @@ def test_items_whose_jobs_would_share_a_name_are_not_both_planned(
     assert found.problems == {"a_b": "id: a job is called a_b_c already"}
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "backend.command=[sh,-c,x]", "backend={command: [sh]}", "++monitoring.x=1",
-        "sweep.configs=[]", "sweep.groups.0.params.monitoring.x=1", "slurm.client=x",
-        "lr=${oc.env:TOKEN}", "model=../../x", " monitoring.x=1", "~research",
-        "lr@project=x", "monitoring[log_events]=[]", "hydra.searchpath=[x]",
-    ],
-)  # fmt: skip
-def test_which_programs_run_and_what_the_engine_does_is_no_answers_to_set(
-    override: str,
-) -> None:
+def test_which_programs_run_is_no_answers_to_set() -> None:
     plan = Plan(plan_id="p", name="p", state_dir="/s", jobs=())
-    found = run(Unused(), plan, item("a", override, consultation="c1"))
-    assert "an answer may not set this; a person may" in found.problems["a"]
+    found = run(Unused(), plan, item("a", "backend.command=[x]", consultation="c1"))
+    assert found.problems["a"].endswith("; a person may insert such an item")
 
 
 def test_a_persons_item_and_a_fix_may_set_more(

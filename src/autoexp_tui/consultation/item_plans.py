@@ -17,12 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.errors import AutoexpError, Problem, UsageError
-from autoexp_tui.planning.overrides import (
-    escape_dollars,
-    format_override,
-    read_override_key,
-)
+from autoexp_tui.planning.overrides import escape_dollars, format_override
 from autoexp_tui.research.options import watch_for_research
+from autoexp_tui.research.overrides import find_overrides_problem
 from autoexp_tui.research.ports import PlannedItems
 from autoexp_tui.storage.provenance import record_path
 from autoexp_tui.text.sanitize import clean_line
@@ -39,18 +36,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _REF: Final = re.compile(r"(?:(?!\.\.?/)[\w.-]+/)*(?!\.)[\w.-]+")
 _NO_RESEARCH: Final = "++research=null"
 """Else a config of research makes no jobs."""
-_SESSIONS: Final = (
-    *("monitoring", "agents", "tree", "research", "ui", "hydra", "project", "slurm"),
-    *("backend.class_name", "backend.command", "backend.script", "backend.module"),
-    *("backend.python", "backend.env", "backend.cwd", "backend.container"),
-    *("backend.venv", "backend.conda", "sweep"),
-)
-"""What decides which programs run, and what the engine does about them."""
-_ALLOWED: Final = "slurm.sbatch."
-_KEY: Final = re.compile(r"[+~]{0,2}[\w./@-]+")
-_OF_SWEEP: Final = re.compile(r"sweep\.(?:.*\.)?params\.(?=.)")
-_READS: Final = re.compile(r"\$\{[^}]*:|\.\./")
-"""Resolvers (`${oc.env:TOKEN}`), and files outside of the configs."""
 _MOST: Final = 300
 
 
@@ -118,23 +103,8 @@ def _check_item(item: Item) -> None:
         return
     if item.config_ref and not _REF.fullmatch(item.config_ref):
         raise UsageError("is no config below the directory of configs", "config_ref")
-    for text in item.overrides:
-        if not _may_set(text):
-            hint = "a person may insert such an item"
-            raise UsageError("an answer may not set this", f"overrides: {text}", hint)
-
-
-def _may_set(override: str) -> bool:
-    """Whether an answer may have an override."""
-    written = override.partition("=")[0]
-    if not _KEY.fullmatch(written) or _READS.search(override):
-        return False
-    key = _OF_SWEEP.sub("", read_override_key(override))
-    is_theirs = any(
-        f"{key}.".startswith(f"{one}.") or f"{one}.".startswith(f"{key}.")
-        for one in _SESSIONS
-    )
-    return not is_theirs or key.startswith(_ALLOWED)
+    if problem := find_overrides_problem(item.overrides):
+        raise UsageError(problem, "overrides", "a person may insert such an item")
 
 
 def _ask(

@@ -17,7 +17,7 @@ MOST_IN_ALL: Final = 2000
 """Characters of all of an item: a person is shown them whole."""
 _OVERRIDE: Final = re.compile(r"(~|\+{0,2})([^=]*)(=.*)?")
 _KEY: Final = re.compile(r"[A-Za-z_]\w*(?:[./-]\w+)*", re.ASCII)
-_NO_VALUE: Final = re.compile(r"""[^\w.+/:@%,=\-\[\]{}'" ]""")
+_NO_VALUE: Final = re.compile(r"""[^\w.+/:@%,=\-\[\]{}'" ]|\.\./""")
 _OPEN: Final = re.compile(
     r"(?:backend\.args|backend\.megatron)\..+|slurm\.sbatch\.(?:time|nodes|ntasks"
     r"|gres|gpus|mem|(?:gpus|ntasks)[_-]per[_-](?:node|task)"
@@ -25,7 +25,7 @@ _OPEN: Final = re.compile(
 )
 """What an agent may set of the sections of ours: what a program is given, and what a
 job asks of a machine."""
-_PARAMETERS: Final = "sweep.params."
+_PARAMETERS: Final = re.compile(r"sweep\.(?:groups\.\d+\.)*params\.")
 CLOSED: Final[Mapping[str, str]] = {
     "research": "what is spent and who approves",
     "agents": "which programs are called, and how they are isolated",
@@ -71,7 +71,7 @@ def _find_problem(text: str) -> str:
         return f"{match[2]} is no plain key"
     if bad := _NO_VALUE.search(match[3] or ""):
         return f"its value holds {bad[0]}"
-    key = read_override_key(text).removeprefix(_PARAMETERS)
+    key = _PARAMETERS.sub("", read_override_key(text), count=1)
     section = key.partition(".")[0]
     is_open = _OPEN.fullmatch(key) and match[1] != "~"
     if section in CLOSED and not is_open:
