@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.questions import Question
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.engine.handle import EngineHandle, ReplayMove
+    from autoexp_tui.model.commands import Command
     from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import EngineView, SessionBrief, Snapshot
     from autoexp_tui.model.specs import Plan
@@ -64,6 +65,7 @@ SCREENS: Final[dict[str, str]] = {
     "events": f"{_HOUSE}.events:EventsScreen",
     "results": f"{_HOUSE}.results:ResultsScreen",
     "tree": f"{_HOUSE}.tree:TreeScreen",
+    "research": f"{_HOUSE}.research:ResearchScreen",
 }
 """Mode -> its screen, which is loaded when it is first shown. A policy has one by its
 name, in a mode of the same name (`keymap.PARTS`); else its lines are shown."""
@@ -555,6 +557,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def action_ask(self, question: Question) -> None:
         """Ask what a screen of its own wants to know, and send what is answered."""
         self.run_worker(self.actions.ask(question))
+
+    def action_send(self, command: Command, told: str) -> None:
+        """Send what needs no question, for a screen of its own."""
+        self.actions.send(command)
+        self.notify(told)
 
     def action_plan(self, what: str) -> None:
         """Plan again from what was saved, or show what changed since the last plan."""

@@ -54,6 +54,7 @@ _SETS: Final[Mapping[str, frozenset[str]]] = {
     "ALL": _VERBS | _EVENTS | _LOGS | PARTS | {"policy"},
     "MAIN": _MAIN,
     "EVENTS": _EVENTS,
+    "PARTS": PARTS,
     "LOGS": _LOGS,
     "GRID": _GRID,
     "VERBS": _VERBS,
@@ -84,6 +85,8 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "results.stage": "results_stage(1)",
     "results.stage_before": "results_stage(-1)",
     "stages.grid": "app.show_mode('grid')",
+    "tree.log": "row_log",
+    "research.log": "row_log",
     "rows.need": "app.show_need",
     "job.shell": "app.open_shell",
     "rows.next_job": "rows_move('down')",
@@ -145,8 +148,8 @@ run.kill  K  VERBS  2  kill  end jobs, after a question and 5 seconds
 run.resubmit  R  VERBS  1  resubmit  bring back jobs that ended
 run.answer  A  VERBS+policy  1  answer  read what asks, and answer it
 run.skip  X  VERBS  3  skip  skip a waiting job, or waive a condition
-run.pause  P  VERBS+tree  6  pause  pause, or resume, submission
-run.undo  U  VERBS+tree  -  undo  stop a countdown
+run.pause  P  VERBS+PARTS  6  pause  pause, or resume, submission
+run.undo  U  VERBS+PARTS  -  undo  stop a countdown
 tree.approve  A  tree  1  approve
     approve the beam that asks, or promote an evaluation, with a reason
 tree.reject  X  tree  2  reject  keep an evaluation out of the beam, with a reason
@@ -154,6 +157,17 @@ tree.idea  I  tree  3  idea  add an idea to a node of the present depth
 tree.branch  B  tree  4  branch  add an idea to the node under the cursor
 tree.end  K  tree  5  end  end an evaluation, after a question and 5 seconds
 tree.retry  R  tree  6  retry  try an evaluation again that has no results
+research.approve  A  research  1  approve  answer what asks; space drops a line
+research.reject  X  research  2  reject
+    refuse what asks, with a reason; an item: out of the list; a warning: seen
+research.edit  E  research  3  edit
+    edit an item of the list: overrides, note, what ends it, what it waits for
+research.move  M  research  4  move  move an item: front, up, down, end, to a place
+research.insert  I  research  5  insert  insert an item before the row, else at the end
+research.tell  T  research  6  tell  tell the agent something: each context has it
+research.consult  C  research  7  consult  consult the agent now
+research.end  K  research  8  end call
+    end the call under way, after a question and 5 seconds
 [Look]
 rows.need  !  ALL  2  next  the next that needs you
 rows.filter  /  MAIN-LOGS  3  filter  filter: words, lr>1e-3, stage:cooldown
@@ -209,7 +223,7 @@ mode.results  e  ALL-READS  -  results
 mode.waiting  w  ALL-LOGS  -  waiting  all that waits, by reason, the longest wait first
 stages.grid  G  stages  4  grid
     swept values by stages, a cell a job; holes name their filter
-pane.log  0  ALL-tree  6  log  go to pane 0, the log
+pane.log  0  ALL-PARTS  6  log  go to pane 0, the log
 [Log]
 log.follow  f  LOGS  2  follow  follow the end
 log.search  /  LOGS  3  search  search, a regular expression
@@ -227,6 +241,10 @@ log.save  ctrl+s  LOGS  -  -  save a copy of the log here
 tree.diff  d  tree  2  diff  the change of an evaluation; again: since the root
 tree.log  0  tree  3  log  the log of its job
 tree.transcript  o  tree  4  transcript  what its agents did and said
+[Research]
+research.diff  d  research  2  diff  the change of code of a call
+research.log  0  research  3  log  the log of the row's job
+research.transcript  o  research  4  transcript  what the agent did and said
 [Metrics]
 metrics.after  l  metrics  -  -  the next metric
 metrics.before  h  metrics  -  -  the metric before

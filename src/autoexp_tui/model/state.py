@@ -143,6 +143,10 @@ class Matched:
     marks: Mapping[str, Mark]
 
 
+VOID: Final = "void: "
+"""What a line of a question begins with that cannot be done any more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """What a person is asked: of a job, or by a policy of the session."""

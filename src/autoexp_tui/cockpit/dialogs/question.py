@@ -270,6 +270,12 @@ class QuestionScreen(Overlay[Answer | None]):
         """What is typed for the chosen way."""
         return self.field.value if self.field is not None and self._has_field() else ""
 
+    def _list_texts(self) -> dict[str, str]:
+        """What is typed for each way, by its id."""
+        typed = {self._chosen: self.field.value} if self.field is not None else {}
+        ways = enumerate(self.question.choices)
+        return {one.id: typed.get(at, self._texts[at]) for at, one in ways}
+
     def _has_field(self) -> bool:
         return self.choice is not None and bool(self.choice.asks)
 
@@ -287,10 +293,10 @@ class QuestionScreen(Overlay[Answer | None]):
         return [*lines, ()]
 
     def _build_item(self, at: int, cells: int) -> Sequence[Line]:
-        role: Role = "muted" if at in self._dropped else "text"
-        head = (
-            f"{'>' if at == self._item else ' '} {'[ ]' if role == 'muted' else '[x]'}"
-        )
+        is_void, is_out = at in self.question.void, at in self._dropped
+        role: Role = "muted" if is_void or is_out else "text"
+        box = "[-]" if is_void else "[ ]" if is_out else "[x]"
+        head = f"{'>' if at == self._item else ' '} {box}"
         text = Span(f" {at + 1:>2}  {self.question.items[at]}", role)
         return wrap((Span(head, "accent"), text), cells, " " * 10)
 
@@ -312,9 +318,10 @@ class QuestionScreen(Overlay[Answer | None]):
         self.frame.show_rows(rows[self._item], rows[self._item + 1])
 
     def _toggle_item(self) -> None:
-        """Leave the item under the cursor out, or take it back."""
-        self._dropped ^= {self._item}
-        self._refuse("")
+        """Leave the item under the cursor out, or take it back; what is void is out."""
+        is_void = self._item in self.question.void
+        self._dropped ^= set() if is_void else {self._item}
+        self._refuse("it can no longer be done" if is_void else "")
 
     def click_body(self, place: int) -> None:
         rows = self._find_item_rows()
@@ -334,8 +341,8 @@ class QuestionScreen(Overlay[Answer | None]):
             rows += [*wrap((Span(self._problem, "failed"),), cells), ()]
         role: Role = "button" if self.frame.has_focus else "key"
         confirm, items = question.confirm, len(question.items)
-        if self._dropped:
-            confirm = f"{confirm} {items - len(self._dropped)} of {items}"
+        if out := len(self._dropped | question.void):
+            confirm = f"{confirm} {items - out} of {items}"
         drop = (("space", "drop a line"),) if items else ()
         keys = build_keys((("y", confirm), *question.others, *drop))
         return [*rows, (Span(f"[{question.stay}]", role), *keys)]
@@ -346,6 +353,9 @@ class QuestionScreen(Overlay[Answer | None]):
             is_chosen = choice is self.choice
             mark = Span("(o) ", "accent") if is_chosen else Span("( ) ", "muted")
             label = Span(choice.label, "text" if is_chosen else "muted")
+            if self.question.fill is not None:
+                mark = Span("> " if is_chosen else "  ", "accent")
+                label = Span(f"{choice.label:<12}{self._list_texts()[choice.id]}")
             number = Span(f"{place} " if place < 10 else "  ", "key")
             rows += wrap((number, mark, label), cells, "      ")
         return [*rows, ()] if rows else []
@@ -459,18 +469,25 @@ class QuestionScreen(Overlay[Answer | None]):
         wanted, choice, build = self.question.typed, self.choice, self.question.build
         if key == "y" and wanted is not None and self._digits != str(wanted):
             self._refuse(f"type {wanted} first: that many jobs would end")
-        elif key == "y" and len(self._dropped) == len(self.question.items) > 0:
+        elif key == "y" and self._is_nothing_left():
             self._refuse("every line is dropped: x refuses all of it")
         elif choice and choice.asks and not (choice.optional or self.text.strip()):
             self._refuse(f"type the {choice.asks.split(',')[0]} first")
         else:
             try:
                 command = build(choice, self.text) if build and choice else None
+                if self.question.fill is not None:
+                    command = self.question.fill(self._list_texts())
             except AnswerError as error:
                 self._refuse(str(error))
             else:
                 dropped = tuple(sorted(self._dropped)) if key == "y" else ()
                 self.finish(Answer(key, command, choice.id if choice else "", dropped))
+
+    def _is_nothing_left(self) -> bool:
+        """Whether all that could be done is left out."""
+        left = set(range(len(self.question.items))) - self.question.void
+        return bool(left) and left <= self._dropped
 
     def _refuse(self, problem: str) -> None:
         """Say why not; empty: nothing is wrong."""

@@ -79,28 +79,31 @@ def build_two_boxes(
     return _add_frame(middle, _stack(middle, heights))
 
 
-def build_tree_boxes(width: int, height: int, enlarged: str | None = None) -> Boxes:
-    """A search: the tree, below it who would go on, and the detail of a row at the
-    right, or below both where it is narrow."""
+def build_outline_boxes(
+    width: int, height: int, names: tuple[str, str, str], enlarged: str | None = None
+) -> Boxes:
+    """A policy's list, below it what comes of it, and the detail of a row at the right,
+    or below both where it is narrow."""
+    first, below, beside = names
     middle = _find_middle(width, height)
     if enlarged is not None:
         return _add_frame(middle, {enlarged: middle})
     if not has_side(width, height):
         detail, line = max(6, middle.height * 2 // 5), 1
-        tree = middle.height - detail - line
+        rows = middle.height - detail - line
         y = middle.y
         places = {
-            "tree": Box(0, y, width, tree),
-            "frontier": Box(0, y + tree, width, line),
-            "detail": Box(0, y + tree + line, width, detail),
+            first: Box(0, y, width, rows),
+            below: Box(0, y + rows, width, line),
+            beside: Box(0, y + rows + line, width, detail),
         }
         return _add_frame(middle, places)
     side, lower = width * 5 // 8, max(6, middle.height // 5)
     upper = middle.height - lower
     places = {
-        "tree": Box(0, middle.y, side, upper),
-        "frontier": Box(0, middle.y + upper, side, lower),
-        "detail": Box(side, middle.y, width - side, middle.height),
+        first: Box(0, middle.y, side, upper),
+        below: Box(0, middle.y + upper, side, lower),
+        beside: Box(side, middle.y, width - side, middle.height),
     }
     return _add_frame(middle, places)
 

@@ -7,7 +7,7 @@ would end, the count has to be typed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -47,6 +47,7 @@ from autoexp_tui.cockpit.state.session import (
     sort_jobs,
 )
 from autoexp_tui.model.commands import Command, Skip, Submit, Waive
+from autoexp_tui.model.state import VOID
 from autoexp_tui.model.states import BEGUN, NOT_STARTED, JobState
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
 from autoexp_tui.text.spelling import duration, format_pace, plural
@@ -114,8 +115,13 @@ class Question:
     meant."""
     preview: Callable[[Choice, str], Sequence[Line]] = lambda choice, text: ()
     """Lines that show what a typed text would change."""
+    fill: Callable[[Mapping[str, str]], Command] | None = None
+    """The choices are fields of a form: the command for their texts, by id; raises
+    `AnswerError`."""
     items: tuple[str, ...] = ()
     """Lines below the others, numbered, that space leaves out one by one; cleaned."""
+    void: frozenset[int] = frozenset()
+    """Places of items that cannot be done any more."""
 
 
 def ask_about_lines(name: str, ask: Ask, place: str) -> Question:
@@ -128,6 +134,9 @@ def ask_about_lines(name: str, ask: Ask, place: str) -> Question:
         confirm="approve",
         others=(("x", "refuse"),),
         items=tuple(outside(text, 2000) for text in ask.lines),
+        void=frozenset(
+            at for at, text in enumerate(ask.lines) if text.startswith(VOID)
+        ),
     )
 
 

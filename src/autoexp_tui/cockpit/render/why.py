@@ -437,6 +437,11 @@ def _list_facts(
     yield "command", outside(" ".join(mask_words(spec.command, mask)), 2000)
     if record.origin:
         yield "joined", outside(f"asked for by {record.origin}")
+        if (part := session.snapshot.parts.get("research")) is not None:
+            from autoexp_tui.cockpit.render.research import list_purpose  # seldom
+
+            for label, text in list_purpose(part, session, record.asked_by):
+                yield label.lower(), outside(mask_text(text, mask), 4000)
     if spec.place == "beside":
         yield "runs", "on the engine's host, beside the executor's jobs"
     yield "output", outside(spec.output_dir)

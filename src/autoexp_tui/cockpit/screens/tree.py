@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual.app import ComposeResult
-from textual.geometry import Size
-
-from autoexp_tui.cockpit.dialogs.reader import Page, ReaderScreen, render_diff
+from autoexp_tui.cockpit.dialogs.reader import Page, render_diff
 from autoexp_tui.cockpit.keymap import Pane
 from autoexp_tui.cockpit.logfile import read_clean
-from autoexp_tui.cockpit.render.layout import Boxes, build_tree_boxes
 from autoexp_tui.cockpit.render.tree import Records
 from autoexp_tui.cockpit.render.tree_questions import ASKED, ask_idea
-from autoexp_tui.cockpit.screens.base import BoxScreen
+from autoexp_tui.cockpit.screens.outline import MOST_READ, OutlineScreen
 from autoexp_tui.cockpit.spans import Line, line, outside
-from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.cockpit.widgets.tree_pane import (
-    DetailPane,
+    EvaluationPane,
     FrontierPane,
     TreePane,
     TreeView,
@@ -29,26 +24,33 @@ from autoexp_tui.cockpit.widgets.tree_pane import (
 from autoexp_tui.text.spelling import count, duration, plural
 from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.jobs import find_evaluation_dir
-from autoexp_tui.tree.state import ROOT, Evaluation, Node
+from autoexp_tui.tree.state import BASELINE, ROOT, Evaluation, Node
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.render.questions import Question
 
-T = TypeVar("T")
-
-MOST_READ: Final = 1 << 17
-"""Bytes of a patch, or of the end of a transcript, that are shown."""
 _MOST_BESIDE: Final = 200
 """Lines of a change that stand in the detail."""
 _STEPS: Final = ("implemented.json", "swept.json")
 """What each step says of itself."""
 
 
-class TreeScreen(BoxScreen):
+class TreeScreen(OutlineScreen):
     """The tree, who would go on, and all of the row under the cursor."""
 
     first_pane: Pane = "tree"
+    pane: TreePane
+    below: FrontierPane
+    detail: EvaluationPane
+    explained: ClassVar[Mapping[str, str]] = {
+        "approve": "only an evaluation of the present depth can be promoted",
+        "reject": "only an evaluation of the present depth can be rejected",
+        "end": "it is not under way",
+        "retry": "only one of the present depth without results can be tried again",
+        "idea": "the search has ended",
+        "branch": "it is no node, or the search has ended",
+    }
     _told: Evaluation | None = None
     """The evaluation, as it was when its records were looked for."""
 
@@ -56,36 +58,17 @@ class TreeScreen(BoxScreen):
         super().__init__(context)
         self.view = TreeView(self.model)
         self.pane = TreePane(context, id="tree")
-        self.detail = DetailPane(context, id="detail")
-        self.frontier = FrontierPane(context, id="frontier")
-        self.pane.view = self.detail.view = self.frontier.view = self.view
-
-    def compose(self) -> ComposeResult:
-        yield self.pane
-        yield self.frontier
-        yield self.detail
-        yield from self.compose_frame()
-
-    def find_boxes(self, size: Size) -> Boxes:
-        whole = "detail" if self.enlarged and self.focused is self.detail else None
-        boxes = build_tree_boxes(*size, whole or self.enlarged)
-        self.frontier.bare = "frontier" in boxes and boxes["frontier"].height == 1
-        return boxes
+        self.detail = EvaluationPane(context, id="detail")
+        self.below = FrontierPane(context, id="frontier")
+        self.pane.view = self.detail.view = self.below.view = self.view
 
     def renew_panes(self) -> None:
         if not self.view.renew():
             self.run_worker(self._lay_out())
-        self.pane.renew()
-        self.frontier.renew()
-        self._follow_cursor()
+        super().renew_panes()
 
-    def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
-        message.stop()
-        self._follow_cursor()
-        self.show_keys()
-
-    def _follow_cursor(self) -> None:
-        self.detail.show(self.pane.key)
+    def follow_cursor(self) -> None:
+        super().follow_cursor()
         one = self.pane.evaluation
         if one is not self._told and one is not None and one.judgement is not None:
             self.run_worker(self._read_records(one.id))
@@ -97,13 +80,9 @@ class TreeScreen(BoxScreen):
 
     async def _read_records(self, evaluation: str) -> None:
         home = self._find_home(evaluation)
-        found = await self._fetch(lambda: _read_records(home))
-        if self.detail.key in (evaluation, ROOT) and found != self.detail.records:
-            self.detail.records = found
-            self.detail.renew()
-
-    async def _fetch(self, work: Callable[[], T]) -> T:
-        return await self.context.background.fetch(f"tree {work}", work)
+        found = await self.fetch(lambda: _read_records(home))
+        key = ROOT if evaluation == BASELINE else evaluation
+        self.detail.take_records(key, found)
 
     def _find_home(self, evaluation: str) -> str:
         tree = self.view.tree
@@ -118,7 +97,7 @@ class TreeScreen(BoxScreen):
         judged = one.judgement if one is not None else None
         adds = not tree.stopped
         useful = {
-            "tree.approve": is_here or bool(self._list_asks()),
+            "tree.approve": is_here or bool(self.list_asks()),
             "tree.reject": is_here,
             "tree.idea": adds,
             "tree.branch": adds and self._find_node() is not None,
@@ -128,7 +107,7 @@ class TreeScreen(BoxScreen):
         }
         return {command for command, could in useful.items() if could}
 
-    def _list_asks(self) -> tuple[str, ...]:
+    def list_asks(self) -> tuple[str, ...]:
         """What the search asks: whether a beam goes on, or after a failure."""
         asks, own = self.model.session.asks, TreePolicy.asks
         return tuple(name for name in asks if name.partition("/")[0] in own)
@@ -151,18 +130,7 @@ class TreeScreen(BoxScreen):
         here = (name for name in names if name in tree.frontier)
         return tree.nodes[next(here, tree.frontier[0])]
 
-    async def act(self, verb: str) -> None:
-        """Ask about the row under the cursor, then order it."""
-        if verb in ("pause", "undo"):
-            await self.run_action(f"app.order({verb!r})")
-        elif verb == "approve" and (asks := self._list_asks()):
-            await self.app.run_action(("app", "answer", (asks,)))
-        elif question := self._find_question(verb):
-            await self.app.run_action(("app", "ask", (question,)))
-        else:
-            self.notify(_EXPLAINED[verb], severity="warning")
-
-    def _find_question(self, verb: str) -> Question | None:
+    def find_question(self, verb: str) -> Question | None:
         """None: there is nothing here that the verb could do."""
         one, is_branch = self.pane.evaluation, verb == "branch"
         if f"tree.{verb}" not in self.find_useful():
@@ -173,30 +141,6 @@ class TreeScreen(BoxScreen):
         return ASKED[verb](one) if one is not None else None
 
     # Looking
-
-    def action_look_larger(self) -> None:
-        self.enlarge("tree")
-
-    async def action_look_open(self) -> None:
-        """To the row's job in the table."""
-        if jobs := self.pane.find_jobs():
-            await self.app.run_action(("app", "show_job", jobs))
-        else:
-            self.notify("there is no job of it")
-
-    async def action_look_back(self) -> None:
-        if self.enlarged is not None:
-            self.enlarge(None)
-        elif self.focused is not self.pane:
-            self.focus_pane()
-        else:
-            await self.run_action("app.show_pane('jobs')")
-
-    async def action_tree_log(self) -> None:
-        """The log of the row's job."""
-        if jobs := self.pane.find_jobs():
-            await self.app.run_action(("app", "show_job", jobs))
-        await self.run_action("app.show_pane('log')")
 
     async def action_tree_diff(self) -> None:
         """The change of the row; again: all changes since the root."""
@@ -210,16 +154,13 @@ class TreeScreen(BoxScreen):
         home, files = self._find_home(one.id), {f"against {one.node}": _OWN}
         if one.node != ROOT:
             files["since the root"] = "since_root.patch"
-        pages = await self._fetch(
+        pages = await self.fetch(
             lambda: [
                 Page(title, tuple(render_diff(_read_patch(home, name))))
                 for title, name in files.items()
             ]
         )
-        title = f"The change of {one.id}"
-        title += f", {pages[0].title}" if len(pages) == 1 else ""
-        reader = ReaderScreen(self.context, title, pages, turn="d")
-        await self.app.push_screen(reader)
+        await self.show_pages(f"The change of {one.id}", pages, turn="d")
 
     async def action_tree_transcript(self) -> None:
         one = self.pane.evaluation
@@ -228,24 +169,11 @@ class TreeScreen(BoxScreen):
 
     async def _show_transcripts(self, name: str) -> None:
         home = os.path.join(self._find_home(name), "experiment", "calls")
-        pages = await self._fetch(lambda: [*_read_transcripts(home)])
+        pages = await self.fetch(lambda: [*_read_transcripts(home)])
         if not pages:
             self.notify(f"{name} has called no agent")
             return
-        title = f"Transcript of {name}"
-        title += f", {pages[0].title}" if len(pages) == 1 else ""
-        await self.app.push_screen(ReaderScreen(self.context, title, pages))
-
-
-_EXPLAINED: Final[Mapping[str, str]] = {
-    "approve": "only an evaluation of the present depth can be promoted",
-    "reject": "only an evaluation of the present depth can be rejected",
-    "end": "it is not under way",
-    "retry": "only one of the present depth without results can be tried again",
-    "idea": "the search has ended",
-    "branch": "it is no node, or the search has ended",
-}
-"""Why a verb has nothing to do."""
+        await self.show_pages(f"Transcript of {name}", pages)
 
 
 _OWN: Final = "candidate.patch"

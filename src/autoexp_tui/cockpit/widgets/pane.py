@@ -62,7 +62,7 @@ _TWINS: Final = str.maketrans(
         **{look.glyph: look.twin for look in Look},
         **dict.fromkeys("┬┤├┼┴└┌┐┘", "+"),
         **dict(zip("…─━│▾▴▹█░▒╌", "~-=|v^>#.=-", strict=True)),
-        **dict(zip("▁▂▃▄▅▆▇★●○é▓±▴", "__--==^**oe%~^", strict=True)),
+        **dict(zip("▁▂▃▄▅▆▇★●○é▓±▴→↓", "__--==^**oe%~^>v", strict=True)),
     }
 )
 
@@ -340,6 +340,32 @@ class TextPane(Pane):
 
     def copy_text(self) -> str:
         return "\n".join(plain(one).rstrip() for one in self.find_lines())
+
+
+class DetailPane(TextPane):
+    """All that is known of one row of a list."""
+
+    heading = "Detail"
+    key: str = ""
+    records: object = None
+    """What its files say; None: they were not read."""
+
+    def build_title(self) -> Line:
+        return line(outside(self.key))
+
+    def show(self, key: str) -> None:
+        """Show a row; another one from its beginning."""
+        is_other = key != self.key
+        self.key = key
+        if is_other:
+            self.records = None
+        self.renew(to_top=is_other)
+
+    def take_records(self, key: str, records: object) -> None:
+        """Show what the files of a row say, if it is still the one that is shown."""
+        if self.key == key and records != self.records:
+            self.records = records
+            self.renew()
 
 
 class ListPane(Pane):

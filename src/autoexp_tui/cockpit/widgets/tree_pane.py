@@ -22,8 +22,8 @@ from autoexp_tui.cockpit.render.tree import (
     find_files,
     sign_tree,
 )
-from autoexp_tui.cockpit.spans import Line, Span, line, outside
-from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
+from autoexp_tui.cockpit.spans import Line, Span, line
+from autoexp_tui.cockpit.widgets.pane import DetailPane, ListPane, TextPane
 from autoexp_tui.tree.jobs import SWEEP, list_job_names
 from autoexp_tui.tree.state import BASELINE, PART, ROOT, Evaluation, Tree
 
@@ -143,33 +143,19 @@ class TreePane(ListPane):
         return find_files(tree, outline, self.key) if tree and outline else ""
 
 
-class DetailPane(TextPane):
+class EvaluationPane(DetailPane):
     """All that is known of the row under the cursor."""
 
     name_in_table = "tree"
-    heading = "Detail"
     view: TreeView
-    key: str = ""
-    records = Records()
-    """What its files say, as far as they were read."""
-
-    def build_title(self) -> Line:
-        return line(outside(self.key))
 
     def build_lines(self, cells: int) -> Sequence[Line]:
-        view = self.view
+        view, records = self.view, self.records
         if view.tree is None or view.outline is None or not self.key:
             return ()
-        step, records = view.find_step, self.records
-        return build_detail(view.tree, view.outline, self.key, step, records, cells)
-
-    def show(self, key: str) -> None:
-        """Show a row; another one from its beginning."""
-        is_other = key != self.key
-        self.key = key
-        if is_other:
-            self.records = Records()
-        self.renew(to_top=is_other)
+        known = records if isinstance(records, Records) else Records()
+        step = view.find_step
+        return build_detail(view.tree, view.outline, self.key, step, known, cells)
 
 
 class FrontierPane(TextPane):

@@ -1,0 +1,731 @@
+"""A research loop as lines: who asks, what the agent saw and answered, runs, the list,
+hypotheses, warnings and budgets. Pure functions of the snapshot's `Research`.
+
+What all rows need is worked out once for a snapshot (`build_outline`); a row then costs
+the same whether ten runs are there or ten thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Role,
+    Span,
+    cut,
+    fit,
+    line,
+    outside,
+    render_bar,
+    render_pairs,
+    render_sparkline,
+    spread,
+    width,
+    wrap,
+)
+from autoexp_tui.model.agents import Outcome
+from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text
+from autoexp_tui.model.state import VOID
+from autoexp_tui.model.wording import sentence, short
+from autoexp_tui.research.budgets import Use, format_amount, measure_uses
+from autoexp_tui.research.items import Room, choose_items
+from autoexp_tui.research.jobs import find_call_dir
+from autoexp_tui.research.ports import View
+from autoexp_tui.research.run_texts import (
+    count_free_gpus,
+    describe_failed,
+    describe_running,
+)
+from autoexp_tui.research.state import Consultation, Item, Research, Run, Trigger
+from autoexp_tui.text.spelling import (
+    clock_time,
+    count,
+    duration,
+    format_metric,
+    format_progress,
+    join_some,
+    plural,
+)
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.state.session import JobView, SessionView
+    from autoexp_tui.model.state import Ask
+    from autoexp_tui.model.states import Why
+
+State: TypeAlias = tuple[str, str, Role]
+"""Glyph, word and role."""
+Pairs: TypeAlias = Iterator[tuple[str, str]]
+Size: TypeAlias = int | None
+_LONG: Final = 4000
+_NEW: Final = 3
+"""Answered consultations that stand above; older ones are last."""
+_KIND: Final = 6
+_STATE: Final = 11
+_NAME: Final = 8
+_NUMBER: Final = 7
+SAW: Final = "Saw"
+PROMPT: Final = "prompt.md"
+"""What an agent saw, in the directory of its call."""
+_PENDING: Final[State] = ("◌", "waiting", "waiting")
+_ENDS: Final[Mapping[str, State]] = {
+    "completed": ("✓", "done", "done"),
+    "failed": ("✗", "failed", "failed"),
+    "killed": ("–", "killed", "skipped"),
+    "cancelled": ("×", "cancelled", "skipped"),
+}
+_MET: Final[Mapping[bool | None, State]] = {
+    True: ("✓", "met", "done"),
+    False: ("✗", "not met", "failed"),
+}
+_HYPOTHESES: Final[Mapping[str, State]] = {
+    "open": ("◌", "open", "waiting"),
+    "confirmed": ("✓", "confirmed", "done"),
+    "rejected": ("✗", "rejected", "failed"),
+}
+_SEVERITIES: Final[Mapping[str, Role]] = {
+    "high": "failed",
+    "medium": "warning",
+    "low": "muted",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """What the rows of a research loop have in common."""
+
+    research: Research
+    session: SessionView
+    keys: tuple[str, ...] = ()
+    """`kind:name` of each row, in their order."""
+    heads: frozenset[str] = frozenset()
+    """Those that begin a kind."""
+    waits: Mapping[str, Why] = field(default_factory=dict)
+    """Why each item of the list does not begin."""
+    uses: tuple[Use, ...] = ()
+    """Budgets that have a limit."""
+    steps: tuple[float, ...] = ()
+    """The best result so far, after each run that told one."""
+
+
+class _Row(NamedTuple):
+    state: State
+    name: str
+    what: str
+    value: str = ""
+    why: str = ""
+
+
+def build_outline(research: Research, session: SessionView) -> Outline:
+    """Costs what the research holds."""
+    parts = [*_list_parts(research, session)]
+    keys = [[f"{kind}:{name}" for name in names] for kind, names in parts]
+    jobs = {
+        job.name: job.record
+        for run in research.list_live()
+        for job in session.list_jobs(run.jobs)
+    }
+    now = session.now
+    lived = now - session.snapshot.absent
+    return Outline(
+        research=research,
+        session=session,
+        keys=tuple(key for part in keys for key in part),
+        heads=frozenset(part[0] for part in keys if part),
+        waits=_find_waits(research, session),
+        uses=measure_uses(research, jobs, now, lived),
+        steps=_measure_steps(research),
+    )
+
+
+def _list_parts(
+    research: Research, session: SessionView
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Kinds of rows, what is new or under way first; and the names of each."""
+    for name, ask in session.asks.items():
+        yield "ask", (name,)
+        yield "line", [f"{at}:{name}" for at in range(len(ask.lines))]
+    calls = [*reversed(research.consultations)]
+    newest = [one for at, one in enumerate(calls) if at < _NEW or one in research.open]
+    yield "call", newest
+    yield "goal", ("",)
+    yield "run", research.live
+    yield "item", [one.id for one in research.items] or ("",)
+    yield "hypothesis", [*research.hypotheses]
+    warned = [*reversed(research.warnings.values())]
+    warned.sort(key=lambda one: bool(one.acknowledged_by))
+    yield "warning", [one.key for one in warned]
+    live = frozenset(research.live)
+    yield "ended", [name for name in reversed(research.runs) if name not in live]
+    shown = frozenset(newest)
+    yield "earlier", [name for name in calls if name not in shown]
+
+
+def _find_waits(research: Research, session: SessionView) -> Mapping[str, Why]:
+    """By the rule by which items begin. All jobs that take slots are runs'."""
+    plan, engine = session.snapshot.plan, session.snapshot.engine
+    limits = (plan.executor.max_parallel if plan else None, engine.slots)
+    slots = min(filter(None, limits), default=None)
+    jobs = [job for run in research.list_live() for job in run.jobs]
+    busy = len(jobs) - sum(job.record.ended for job in session.list_jobs(jobs))
+    taken = sum(run.gpus for run in research.list_live())
+    total = Room(slots, research.gpus if research.has_gpus else None)
+    free = Room(
+        None if total.slots is None else max(0, total.slots - busy),
+        None if total.gpus is None else max(0, total.gpus - taken),
+    )
+    return choose_items(research, free, total).waits
+
+
+def _measure_steps(research: Research) -> tuple[float, ...]:
+    steps: list[float] = []
+    best: float | None = None
+    for run in research.runs.values():
+        value = run.ended.result if run.ended else None
+        if value is not None:
+            best = value if research.is_better(value, best) else best
+            steps.append(value if best is None else best)
+    return tuple(steps)
+
+
+def find_main_job(outline: Outline, run: Run) -> JobView | None:
+    """Of a run the first job that has begun and not ended, else the last that began."""
+    jobs = outline.session.list_jobs(run.jobs)
+    begun = [job for job in jobs if job.attempt is not None]
+    left = (job for job in begun if not job.record.ended)
+    return next(left, next(reversed(begun or jobs), None))
+
+
+def find_call(outline: Outline, key: str) -> Consultation | None:
+    """The consultation that a row is of, or whose code or answer it shows."""
+    kind, _, name = key.partition(":")
+    research = outline.research
+    if kind in ("ask", "line"):
+        name = name.rpartition("/")[2]
+    elif kind in ("run", "ended", "item"):
+        item = find_item(outline, key)
+        name = (item.code_ref or item.consultation) if item else ""
+    return research.consultations.get(name)
+
+
+def find_run(outline: Outline, key: str) -> Run | None:
+    kind, _, name = key.partition(":")
+    return outline.research.runs.get(name) if kind in ("run", "ended") else None
+
+
+def find_item(outline: Outline, key: str) -> Item | None:
+    """The item that a row is, or that was started as the row's run."""
+    kind, _, name = key.partition(":")
+    if (run := find_run(outline, key)) is not None:
+        return run.item
+    return outline.research.find_item(name) if kind == "item" else None
+
+
+def find_files(outline: Outline, key: str) -> str:
+    """Where the files of a row are: of its call, or of its run's newest job."""
+    kind, research = key.partition(":")[0], outline.research
+    run, call = find_run(outline, key), find_call(outline, key)
+    if run is not None and (job := find_main_job(outline, run)) is not None:
+        return job.record.spec.output_dir
+    if call is not None and kind != "item":
+        return find_call_dir(research.directory, call)
+    return research.directory
+
+
+# Rows
+
+
+def build_head(outline: Outline, cells: int) -> Sequence[Line]:
+    """The best so far, and the names of the columns."""
+    what, why = _share(cells - 2)
+    titles = (fit("STATE", _STATE), fit("ID", _NAME), fit("WHAT", what))
+    metric = fit(outside(outline.research.metric).upper(), _NUMBER, right=True)
+    names = f"  {' ' * _KIND}{' '.join(titles)} {metric}  {fit('WHY', why)}"
+    head = line(Span(names, "muted"))
+    return _build_best(outline, cells), cut(head, cells)
+
+
+def _build_best(outline: Outline, cells: int) -> Line:
+    """` best 8.12 ▇▅▃▁ 2.31 run_5  loss, lower is better`."""
+    research, target = outline.research, outline.research.options.objective.target
+    better = "higher" if research.mode == "max" else "lower"
+    about = f"  {outside(research.metric)}, {better} is better"
+    if target is not None:
+        about += f", target {format_metric(target)}"
+    if rounds := research.rounds_since_improvement:
+        about += f"; {plural(rounds, 'round')} without a gain"
+    left = Span(" best ", "muted")
+    if research.best is None:
+        return cut(line(left, "no run has a result yet", Span(about, "muted")), cells)
+    last = f" {format_metric(research.best)} {outside(research.best_run, 40)}"
+    right = line(Span(last, "strong"), Span(about, "muted"))
+    room = min(40, max(8, cells - width(right) - 6))
+    curve = Span(render_sparkline(outline.steps, room), "curve1")
+    return cut((left, curve, *right), cells)
+
+
+def describe_progress(outline: Outline) -> Line:
+    """What there is, for the title of the list."""
+    research = outline.research
+    if not research.directory:
+        return line("it is being opened")
+    parts = [f"ended: {outside(short(research.stopped))}"] if research.stopped else []
+    ended = len(research.runs) - len(research.live)
+    numbers = ((len(research.live), "run"), (len(research.items), "listed"))
+    for number, word in (*numbers, (ended, "ended"), (research.total_calls, "calls")):
+        parts += [f"{number} {word}"] if number else []
+    return line(", ".join(parts))
+
+
+def _share(cells: int) -> tuple[int, int]:
+    """Cells of what and why, of a line without its gutter."""
+    left = cells - _KIND - _STATE - _NAME - _NUMBER - 5
+    what = max(8, min(64, left // 2))
+    return what, max(0, left - what)
+
+
+def build_row(outline: Outline, key: str, cells: int) -> Line:
+    """One line of the list, gutter left out. Of what is empty, the words before it
+    have the room."""
+    kind, _, name = key.partition(":")
+    label, build = _ROWS[kind]
+    row = build(outline, name)
+    glyph, word, role = row.state
+    what, why = _share(cells)
+    what += 0 if row.value else _NUMBER + 1
+    what += 0 if row.value or row.why else why + 2
+    shown = line(
+        Span(fit(label if key in outline.heads else "", _KIND), "title"),
+        Span(fit(f"{glyph} {word}", _STATE), role),
+        Span(f" {fit(row.name, _NAME)} ", "muted"),
+        Span(fit(row.what, what), "muted" if role == "skipped" else "text"),
+        Span(f" {fit(row.value, _NUMBER, right=True)}" * bool(row.value), "strong"),
+        Span(
+            f"  {fit(row.why, why)}" * bool(row.why),
+            "muted" if role == "done" else role,
+        ),
+    )
+    return cut(shown, cells)
+
+
+def _build_ask_row(outline: Outline, name: str) -> _Row:
+    ask = outline.session.asks[name]
+    since = f"asks since {clock_time(ask.asked_at, outline.session.now)}"
+    state: State = ("?", "asks", "asks")
+    return _Row(state, outside(name.rpartition("/")[2]), outside(ask.prompt), why=since)
+
+
+def _build_line_row(outline: Outline, name: str) -> _Row:
+    place, _, ask = name.partition(":")
+    text = outline.session.asks[ask].lines[int(place)]
+    is_void = text.startswith(VOID)
+    state: State = ("–", "void", "skipped") if is_void else ("?", "line", "asks")
+    return _Row(state, str(int(place) + 1), outside(text.removeprefix(VOID), _LONG))
+
+
+def _build_call_row(outline: Outline, name: str) -> _Row:
+    one = outline.research.consultations[name]
+    state, why = _find_call_state(outline, one)
+    return _Row(state, one.id, outside(_describe_purpose(one)), why=outside(why))
+
+
+def _describe_purpose(one: Consultation) -> str:
+    return f"fix of {one.run}" if one.run else _describe_triggers(one.triggers)
+
+
+def _find_call_state(outline: Outline, one: Consultation) -> tuple[State, str]:
+    """How a consultation stands, and what became of it."""
+    if one.ended_lived is None:
+        job = outline.session.find_job(one.job)
+        spent = duration(outline.session.now - one.opened_at)
+        if one.ending:
+            return ("◂", "ending", "running"), f"ended by {one.ending}"
+        if job is None:
+            return _PENDING, f"for {spent}"
+        return (job.look.glyph, str(job.look), job.look.role), f"for {spent}"
+    if one.outcome is not Outcome.OK:
+        word = str(one.outcome).replace("_", " ")
+        return ("✗", word, "failed"), one.problem
+    told = [
+        f"{len(lines)} {word}"
+        for word in ("applied", "refused", "void")
+        if (lines := [part for did in one.decided for part in getattr(did, word)])
+    ]
+    if one.asked:
+        return ("?", "asks", "asks"), ", ".join([*told, f"{len(one.asked)} asked"])
+    if one.fix is not None and not one.decided:
+        told = [one.fix.fix_applied or "it gave up"]
+    return ("✓", "answered", "done"), ", ".join(told) or "nothing to do"
+
+
+def _describe_triggers(triggers: Sequence[Trigger]) -> str:
+    """`run finished: run_5, run_6; heartbeat`."""
+    kinds: dict[str, list[str]] = {}
+    for one in triggers:
+        kinds.setdefault(one.kind.replace("_", " "), []).append(one.about)
+    named = {kind: [one for one in about if one] for kind, about in kinds.items()}
+    return "; ".join(
+        f"{kind}: {join_some(about, 3)}" if about else kind
+        for kind, about in named.items()
+    )
+
+
+def _build_goal_row(outline: Outline, _: str) -> _Row:
+    research = outline.research
+    state: State = ("●", "goal", "strong")
+    if research.stopped is not None:
+        state = ("●", "ended", "accent")
+    return _Row(state, "", outside(research.options.goal or research.reflection))
+
+
+def _build_run_row(outline: Outline, name: str) -> _Row:
+    run = outline.research.runs[name]
+    what, job = _describe_item(outline, run.item), find_main_job(outline, run)
+    if run.ended is None:
+        state = (job.look.glyph, str(job.look), job.look.role) if job else _PENDING
+        result = outline.session.find_result(job) if job else None
+        told = _describe_run(outline, run, job)
+        return _Row(state, outside(name), what, format_metric(result), told)
+    end = run.ended
+    state = _ENDS[end.outcome]
+    if end.outcome == "completed":
+        state = _MET.get(end.met, state)
+    elif end.mechanical:
+        state = (state[0], outside(end.mechanical, 20), state[2])
+    why = run.kill_shown or end.problem or end.shown
+    if run.fix_relaunch:
+        why = f"fixed as {run.fix_relaunch}: {run.fix_applied}"
+    return _Row(state, outside(name), what, format_metric(end.result), outside(why))
+
+
+def _describe_run(outline: Outline, run: Run, job: JobView | None) -> str:
+    """`23 min, 1500/5000; kill: loss > 4 after step 1000`."""
+    if job is None:
+        return "its jobs have not joined yet"
+    spent = job.measure_run(outline.session.now)
+    told = [duration(spent)] if spent is not None else []
+    told += [format_progress(job.step, job.total)] if job.step is not None else []
+    text = ", ".join(told)
+    if run.kill_shown:
+        return f"{text}; is ended: {outside(run.kill_shown)}"
+    criteria = run.item.kill_criteria
+    return f"{text}; ends if {outside(criteria)}" if criteria else text
+
+
+def _build_item_row(outline: Outline, name: str) -> _Row:
+    research = outline.research
+    if not name:
+        return _Row(("◌", "empty", "waiting"), "", "nothing is left to start")
+    place = next(at for at, one in enumerate(research.items) if one.id == name)
+    item = research.items[place]
+    reason = outline.waits.get(name)
+    why = outside(short(reason)) if reason else "begins now"
+    gpus = f"{item.wanted_gpus} GPU" if research.has_gpus else ""
+    state: State = ("◌", f"{place + 1} waits", "waiting")
+    state = state if reason else ("▸", f"{place + 1} next", "running")
+    by = f"  by {outside(item.by, 20)}" if item.by else ""
+    what = f"{_describe_item(outline, item)}{by}"
+    return _Row(state, outside(name), what, gpus, why)
+
+
+def _describe_item(outline: Outline, item: Item) -> str:
+    """What it tries, in the words that say most."""
+    given = " ".join(item.overrides) or item.config_ref
+    known = outline.research.hypotheses.get(item.hypothesis)
+    about = item.note or (known.description if known else item.hypothesis)
+    words = "  ".join(filter(None, (given, about)))
+    return outside(mask_text(words, _find_mask(outline)))
+
+
+def _find_mask(outline: Outline) -> MaskRules:
+    plan = outline.session.snapshot.plan
+    return plan.mask if plan else NO_RULES
+
+
+def _build_hypothesis_row(outline: Outline, name: str) -> _Row:
+    one = outline.research.hypotheses[name]
+    failed = one.consecutive_failures
+    told = [f"{plural(failed, 'failure')} in a row"] if failed else []
+    told += [plural(len(one.runs), "run")] if one.runs else ["no run yet"]
+    told += one.evidence[-1:]
+    what, why = outside(one.description), outside("; ".join(told))
+    return _Row(_HYPOTHESES[one.status], outside(name), what, why=why)
+
+
+def _build_warning_row(outline: Outline, key: str) -> _Row:
+    one = outline.research.warnings[key]
+    told = outside(sentence(one.why, outline.session.now), _LONG)
+    if one.acknowledged_by:
+        return _Row(("✓", "seen", "skipped"), one.severity, told)
+    return _Row(("!", one.severity, _SEVERITIES[one.severity]), "", told)
+
+
+_ROWS: Final[Mapping[str, tuple[str, Callable[[Outline, str], _Row]]]] = {
+    "ask": ("ASKS", _build_ask_row),
+    "line": ("", _build_line_row),
+    "call": ("AGENT", _build_call_row),
+    "goal": ("GOAL", _build_goal_row),
+    "run": ("RUNS", _build_run_row),
+    "item": ("LIST", _build_item_row),
+    "hypothesis": ("IDEAS", _build_hypothesis_row),
+    "warning": ("WARN", _build_warning_row),
+    "ended": ("ENDED", _build_run_row),
+    "earlier": ("AGENT", _build_call_row),
+}
+
+
+# What is so now
+
+
+def build_now(outline: Outline, cells: int, rows: int) -> Sequence[Line]:
+    """What the agent is doing, or waits for; where there is room, the budgets."""
+    told = outside(describe_agent(outline), _LONG)
+    role: Role = "warning" if outline.research.agents_wait else "text"
+    fullest = sorted(outline.uses, key=lambda use: use.left)
+    if rows <= 1:
+        right = _render_use(fullest[0], 8) if fullest else ()
+        return [spread(line(Span(f" {told}", role)), right, cells)]
+    first = wrap(line(Span(f" {told}", role)), cells, " ")[: rows - 1]
+    bars = (_render_use(use, 24) for use in fullest)
+    return [cut(one, cells) for one in [*first, *islice(bars, rows - len(first))]]
+
+
+def _render_use(use: Use, cells: int) -> Line:
+    words = use.words
+    name = fit(str(words["budget"]), 9) if cells > 8 else str(words["budget"])
+    share = 1 - use.left
+    told = f" {format_amount(use.name, use.used)} of {words['limit']}"
+    is_low = use.left < 0.25
+    return line(
+        Span(f" {name} ", "warning" if is_low else "muted"),
+        *render_bar(share, cells),
+        Span(told, "warning" if is_low else "muted"),
+    )
+
+
+def describe_agent(outline: Outline) -> str:
+    """Whether an agent is called, and why not: until when, and what for."""
+    research, now = outline.research, outline.session.now
+    if research.stopped is not None:
+        return f"ended: {sentence(research.stopped, now)}"
+    if research.budget_reached is not None:
+        return sentence(research.budget_reached, now)
+    if research.agents_wait is not None:
+        at = clock_time(research.resume_at, now)
+        left = duration(research.resume_at - now)
+        reason = sentence(research.agents_wait, now)
+        return f"no agent is called before {at}, in {left}: {reason}"
+    calls = [one for role in _ROLES if (one := research.find_call(role)) is not None]
+    if calls:
+        told = (f"{one.id} ({_describe_purpose(one)})" for one in calls)
+        return f"an agent is called: {', '.join(told)}"
+    if research.triggers:
+        return f"the next call is for {_describe_triggers(research.triggers)}"
+    if outline.session.asks:
+        return f"waits for you: {', '.join(outline.session.asks)}"
+    since = now - outline.session.snapshot.absent - research.last_call_lived
+    left = duration(max(0.0, research.options.heartbeat_seconds - since))
+    return f"no call is due; the heartbeat comes in {left}"
+
+
+_ROLES: Final = ("research", "fixer")
+
+
+# All of a row
+
+
+def build_detail(outline: Outline, key: str, size: Size, cells: int) -> Sequence[Line]:
+    """All that is known of a row; `size`: bytes of what its call saw, where known."""
+    kind, _, name = key.partition(":")
+    row = _ROWS[kind][1](outline, name)
+    glyph, word, role = row.state
+    told = "  ".join(filter(None, (row.name, row.why)))
+    lines = [line(Span(f"{glyph} {word}", role), f"  {told}" if told else "")]
+    mask, known = _find_mask(outline), "" if size is None else f" ({count(size)} bytes)"
+    cleaned = (
+        (label, outside(mask_text(text, mask) + known * (label == SAW), _LONG))
+        for label, text in _PAIRS[kind](outline, name)
+        if text
+    )
+    lines += render_pairs(cleaned, "", 10, 10)
+    return [part for one in lines for part in wrap(one, cells, " " * 12)]
+
+
+def _list_each(label: str, texts: Iterable[str]) -> Pairs:
+    """A line for each text, the first with the label."""
+    for text in texts:
+        yield label, text
+        label = ""
+
+
+def _list_texts(text: str) -> Pairs:
+    """As the agent is told it, without its first line: `Note: what it is for`."""
+    for row in text.splitlines()[1:]:
+        label, colon, rest = row.strip().partition(": ")
+        label = "Ends if" if label == "Kill criteria" else label
+        yield (label, rest) if colon else ("", row.strip())
+
+
+def _list_ask(outline: Outline, name: str) -> Pairs:
+    name = name.partition(":")[2] or name  # of a line the number stands before it
+    ask: Ask = outline.session.asks[name]
+    yield "Asks", ask.prompt
+    yield from ((str(at), text) for at, text in enumerate(ask.lines, 1))
+    yield "Next", "A answers (space drops a line), X refuses all with a reason"
+    if call := outline.research.consultations.get(name.rpartition("/")[2]):
+        yield from _list_answer(call)
+
+
+def _list_call(outline: Outline, name: str) -> Pairs:
+    """Why it woke, what it saw, what it answered, and what became of that."""
+    research, now = outline.research, outline.session.now
+    one = research.consultations[name]
+    told = (
+        f"{clock_time(one.at, now)} {one.kind.replace('_', ' ')}: {one.about}"
+        for one in one.triggers
+    )
+    yield from _list_each("Woke by", (text.rstrip(": ") for text in told))
+    yield "Fixes", one.run
+    if one.prompt_sha256:
+        yield SAW, f"{find_call_dir(research.directory, one)}/{PROMPT}"
+    if one.outcome is not None:
+        yield "Outcome", f"{str(one.outcome).replace('_', ' ')}  {one.problem}".rstrip()
+    if one.usage is not None:
+        tokens = one.usage.input_tokens + one.usage.output_tokens
+        cost = f", cost {one.cost:g}" if one.cost is not None else ""
+        yield "Used", f"{count(tokens)} tokens{cost}"
+    yield from _list_answer(one)
+    yield from _list_each("Asked", (f"{it.kind}: {it.text}" for it in one.asked))
+
+
+def _list_answer(one: Consultation) -> Pairs:
+    """What was answered, and what was done about it."""
+    if one.answer is not None:
+        yield "Reflects", one.answer.reflection
+        yield "Reasons", one.answer.reasoning
+        yield from _list_each("Left out", one.answer.left_out)
+    if one.fix is not None:
+        yield "Fix", f"{one.fix.fix_applied}  {' '.join(one.fix.overrides)}".rstrip()
+    if one.code is not None:
+        told = f"{one.code.commit[:12]}, {plural(one.code.files, 'file')} (d)"
+        yield from _list_each("Code", (told, *one.code.diffstat.splitlines()))
+    for did in one.decided:
+        yield from _list_each("Applied", did.applied)
+        yield from _list_each("Refused", did.refused)
+        yield from _list_each("Void", did.void)
+        yield "By", ": ".join(filter(None, (did.by, did.reason)))
+
+
+def _list_goal(outline: Outline, _: str) -> Pairs:
+    research, now = outline.research, outline.session.now
+    yield "Ended", sentence(research.stopped, now) if research.stopped else ""
+    yield "Goal", research.options.goal
+    yield "Reflects", research.reflection
+    unread = len(research.notes) - research.told_notes
+    told = (f"{one.text}  {clock_time(one.at, now)} {one.by}" for one in research.notes)
+    yield from _list_each("Told", told)
+    yield "", f"{plural(unread, 'note')} not read yet" if unread else ""
+    if research.has_gpus:
+        yield "GPUs", f"{count_free_gpus(research)} of {research.gpus} free"
+    yield "Files", research.directory
+
+
+def _list_run(outline: Outline, name: str) -> Pairs:
+    """A run as the agent is told of it, its criteria with the numbers of now."""
+    run, session = outline.research.runs[name], outline.session
+    jobs = session.list_jobs(run.jobs)
+    view = View(
+        research=outline.research,
+        jobs={one.name: one.record for one in jobs},
+        t=session.now,
+        lived=session.now - session.snapshot.absent,
+    )
+    if run.ended is None:
+        live = {one.name: one.live for one in jobs if not one.record.ended}
+        yield from _list_texts(describe_running(run, view, live))
+    else:
+        yield from _list_texts(describe_failed(run, view))
+        yield "Ended", clock_time(run.ended.at, session.now)
+        yield "Showed", run.ended.shown
+    yield "Ends if", run.item.kill_criteria if run.ended or not jobs else ""
+    yield from _list_origin(run.item)
+    yield "GPUs", str(run.gpus) if run.gpus else ""
+    yield "Jobs", join_some(run.jobs, 8)
+
+
+def _list_origin(item: Item) -> Pairs:
+    """Where an item comes from."""
+    yield "To beat", item.baseline_run
+    yield "Code", f"of {item.code_ref} (d)" if item.code_ref else ""
+    of = f"the answer {item.consultation}" if item.consultation else ""
+    person = f"{item.by}: answers leave it where it is" if item.by else ""
+    yield "From", ", ".join(filter(None, (of, person)))
+    yield "Repeats", f"{item.fixes}, with a fix" if item.fixes else ""
+
+
+def _list_item(outline: Outline, name: str) -> Pairs:
+    research = outline.research
+    item = research.find_item(name)
+    if item is None:
+        yield "Next", "I inserts an item, C consults the agent now"
+        return
+    reason = outline.waits.get(name)
+    known = research.hypotheses.get(item.hypothesis)
+    overtaken = research.overtaken.get(name)
+    yield "Waits", sentence(reason, outline.session.now) if reason else ""
+    yield "Overtaken", f"by {plural(overtaken, 'other')}" if overtaken else ""
+    yield "Hypothesis", f"{known.id}: {known.description}" if known else item.hypothesis
+    yield "Overrides", " ".join(item.overrides)
+    yield "Config", item.config_ref
+    yield "Note", item.note
+    yield "Expects", item.expects or (known.expects if known else "")
+    yield "Ends if", item.kill_criteria
+    yield "After", join_some(item.depends_on, 8)
+    yield from _list_origin(item)
+    yield "GPUs", str(item.wanted_gpus) if research.has_gpus else ""
+    yield "Jobs", join_some([job.name for job in item.jobs], 8)
+
+
+def _list_hypothesis(outline: Outline, name: str) -> Pairs:
+    one = outline.research.hypotheses[name]
+    yield "Says", one.description
+    yield "Expects", one.expects
+    yield from _list_each("Runs", (join_some(one.runs[::-1], 12),))
+    yield from _list_each("Evidence", reversed(one.evidence))
+
+
+def _list_warning(outline: Outline, key: str) -> Pairs:
+    one, now = outline.research.warnings[key], outline.session.now
+    yield "Warning", sentence(one.why, now)
+    yield "Since", clock_time(one.raised_at, now)
+    yield from _list_each("Evidence", one.evidence)
+    seen = f"by {one.acknowledged_by}: no agent is told of it"
+    yield "Seen", seen if one.acknowledged_by else "no: X acknowledges it"
+
+
+_PAIRS: Final[Mapping[str, Callable[[Outline, str], Pairs]]] = {
+    "ask": _list_ask,
+    "line": _list_ask,
+    "call": _list_call,
+    "goal": _list_goal,
+    "run": _list_run,
+    "item": _list_item,
+    "hypothesis": _list_hypothesis,
+    "warning": _list_warning,
+    "ended": _list_run,
+    "earlier": _list_call,
+}
+
+
+def list_purpose(research: Research, session: SessionView, origin: str) -> Pairs:
+    """What a job is for, by who asked for it: of a run's all that the agent is told, of
+    a call what led to it."""
+    kind, _, name = origin.partition(" ")
+    outline, call = Outline(research=research, session=session), name.partition("_")[0]
+    if kind == "item" and name in research.runs:
+        yield from _list_run(outline, name)
+    elif kind == "consultation" and call in research.consultations:
+        yield "Call", f"{call}: {_describe_purpose(research.consultations[call])}"

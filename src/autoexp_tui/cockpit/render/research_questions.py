@@ -1,0 +1,254 @@
+"""What the dialogs of a research loop ask: refusals, and changes of its list."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
+from autoexp_tui.cockpit.spans import Line, Span, line, outside
+from autoexp_tui.model.commands import AnswerAsk, Command
+from autoexp_tui.model.ids import digest_question
+from autoexp_tui.research.commands import (
+    Consult,
+    EndCall,
+    MoveItem,
+    PutItem,
+    RemoveItem,
+    TellAgent,
+)
+from autoexp_tui.research.criteria import CriteriaRefused, parse_criteria
+from autoexp_tui.research.effects import find_objection
+from autoexp_tui.research.state import Item
+from autoexp_tui.text.spelling import duration, format_number, plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.state import Ask
+    from autoexp_tui.research.state import Consultation, Research
+
+_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
+    "id": ("name", "a name that no item and no run has"),
+    "overrides": ("overrides", "key=value key=value"),
+    "note": ("note", "what it is for"),
+    "hypothesis": ("hypothesis", "the id of one, or words"),
+    "expects": ("expects", "loss < 2.5 after step 1000"),
+    "kill_criteria": ("ends if", "loss > 4 after step 1000 or plateau 1% in 500 steps"),
+    "depends_on": ("after", "items and runs that must have ended before"),
+    "gpus": ("GPUs", "how many; empty: as its jobs say"),
+}
+"""Fields of an item: what each is called, and how it is written."""
+
+
+def ask_refusal(name: str, ask: Ask) -> Question:
+    """What X asks of a question that stands open."""
+    digest = digest_question(name, ask.prompt, ask.lines)
+
+    def build(_: Choice, text: str) -> Command:
+        return AnswerAsk(ask=name, digest=digest, approved=False, reason=text.strip())
+
+    rows: list[Line] = [
+        line(Span(f"{at:>3} ", "muted"), outside(text, 2000))
+        for at, text in enumerate(ask.lines, 1)
+    ]
+    return Question(
+        title=f"Refuse {outside(name, 60)}?",
+        lines=(line(Span(outside(ask.prompt, 4000), "strong")), *rows),
+        stay="Decide later",
+        confirm="refuse all of it",
+        choices=(Choice("refuse", "refuse all of it", asks="reason"),),
+        build=build,
+    )
+
+
+def ask_removal(research: Research, item: Item) -> Question:
+    """What X asks of an item."""
+    behind = [one.id for one in research.items if item.id in one.depends_on]
+    waits = f"{', '.join(behind)} waits for it, and can never begin." if behind else ""
+    return Question(
+        title=f"Take {outside(item.id)} out of the list?",
+        lines=(_describe_item(item), line(Span(outside(waits), "warning"))),
+        stay="Leave it",
+        confirm="take it out",
+        choices=(Choice("remove", f"take {outside(item.id)} out"),),
+        build=lambda *_: RemoveItem(item=item.id),
+    )
+
+
+def ask_move(research: Research, item: Item) -> Question:
+    """What M asks: to the front, a place up or down, or to a place by its number."""
+    last = len(research.items) - 1
+    at = next(at for at, one in enumerate(research.items) if one.id == item.id)
+    ways = {
+        "first": ("to the front: the first that may begin", 0),
+        "up": ("up by one place", max(0, at - 1)),
+        "down": ("down by one place", min(last, at + 1)),
+        "last": ("to the end", last),
+    }
+
+    def build(choice: Choice, text: str) -> Command:
+        if choice.id in ways:
+            return MoveItem(item=item.id, place=ways[choice.id][1])
+        if not text.strip().isdecimal() or not 1 <= int(text) <= last + 1:
+            raise AnswerError(f"type a place from 1 to {last + 1}")
+        return MoveItem(item=item.id, place=int(text) - 1)
+
+    choices = [Choice(name, label) for name, (label, _) in ways.items()]
+    place = Choice("place", "to a place", asks=f"place, from 1 to {last + 1}")
+    told = f"It is at place {at + 1}. Answers of the agent leave it where you put it."
+    return Question(
+        title=f"Move {outside(item.id)}?",
+        lines=(_describe_item(item), line(told)),
+        stay="Leave it there",
+        confirm="move it",
+        choices=(*choices, place),
+        build=build,
+    )
+
+
+def ask_edit(research: Research, item: Item) -> Question:
+    """What E asks: what an item is to be."""
+    item = replace(item, jobs=())
+
+    def fill(texts: Mapping[str, str]) -> Command:
+        made = _read_item(item, texts)
+        if made == item:
+            raise AnswerError("nothing is changed")
+        return PutItem(item=_require_sound(research, made, None))
+
+    told = "It is planned anew; what does not plan is told, and changes nothing."
+    return Question(
+        title=f"Edit {outside(item.id)}?",
+        lines=(line(told),),
+        stay="Leave it",
+        confirm="edit it",
+        choices=tuple(_list_fields(item, without="id")),
+        fill=fill,
+    )
+
+
+def ask_insert(research: Research, place: int) -> Question:
+    """What I asks: another item, and the place (from 0) where it is put."""
+    free = (
+        f"hand_{at}" for at in range(1, len(research.items) + len(research.runs) + 2)
+    )
+    name = next(one for one in free if not research.is_known(one))
+
+    def fill(texts: Mapping[str, str]) -> Command:
+        item = _read_item(Item(id=texts["id"].strip()), texts)
+        if not item.id:
+            raise AnswerError("type its name first")
+        return PutItem(item=_require_sound(research, item, place), place=place)
+
+    told = f"It is put at place {place + 1} of the list. Answers leave it there."
+    return Question(
+        title="Insert an item?",
+        lines=(line(told),),
+        stay="Insert none",
+        confirm="insert it",
+        choices=tuple(_list_fields(Item(id=name))),
+        fill=fill,
+    )
+
+
+def _list_fields(item: Item, without: str = "") -> Sequence[Choice]:
+    given = {
+        "overrides": shlex.join(item.overrides),
+        "depends_on": " ".join(item.depends_on),
+        "gpus": "" if item.gpus is None else str(item.gpus),
+    }
+    return [
+        Choice(
+            name,
+            label,
+            asks=f"{label}: {hint}",
+            given=outside(given.get(name, getattr(item, name)), 4000),
+            optional=True,
+        )
+        for name, (label, hint) in _FIELDS.items()
+        if name != without
+    ]
+
+
+def _read_item(item: Item, texts: Mapping[str, str]) -> Item:
+    """The item with what was typed; raises AnswerError."""
+    try:
+        overrides = tuple(shlex.split(texts["overrides"]))
+        criteria = texts["kill_criteria"].strip()
+        criteria = str(parse_criteria(criteria)) if criteria else ""
+    except CriteriaRefused as refused:
+        raise AnswerError(f"ends if: {refused.line}") from refused
+    except ValueError as error:
+        raise AnswerError(f"overrides: {error}") from error
+    gpus = texts["gpus"].strip()
+    if gpus and not gpus.isdecimal():
+        raise AnswerError("GPUs: type a number, or nothing")
+    return replace(
+        item,
+        overrides=overrides,
+        kill_criteria=criteria,
+        depends_on=tuple(texts["depends_on"].replace(",", " ").split()),
+        gpus=int(gpus) if gpus else None,
+        note=texts["note"].strip(),
+        hypothesis=texts["hypothesis"].strip(),
+        expects=texts["expects"].strip(),
+    )
+
+
+def _require_sound(research: Research, item: Item, place: int | None) -> Item:
+    """The same item; raises AnswerError where the engine would refuse it."""
+    if problem := find_objection(research, item, place):
+        raise AnswerError(problem)
+    return item
+
+
+def ask_note() -> Question:
+    """What T asks."""
+    return Question(
+        title="Tell the agent?",
+        lines=(line("Each context has it from now on, beside the goal."),),
+        stay="Tell nothing",
+        confirm="tell it",
+        choices=(Choice("note", "a note", asks="note: what the agent should know"),),
+        build=lambda _, text: TellAgent(text=text.strip()),
+    )
+
+
+def ask_consult(research: Research) -> Question:
+    """What C asks: calls cost what those before them did."""
+    told = ["The agent is called as soon as the least interval between calls is over."]
+    if calls := research.calls.get("research", 0):
+        mean = research.costs.get("research", 0.0) / calls
+        cost = f", {format_number(mean)} each" if mean else ""
+        told.append(f"So far {plural(calls, 'call')}{cost}.")
+    if research.agents_wait is not None:
+        told.append("No agent is called before the present pause is over.")
+    wait = research.options.min_interval_seconds
+    return Question(
+        title="Consult the agent now?",
+        lines=tuple(line(one) for one in told),
+        stay="Not now",
+        confirm="consult it",
+        choices=(Choice("consult", f"consult it, at least {duration(wait)} apart"),),
+        build=lambda *_: Consult(),
+    )
+
+
+def ask_end_call(one: Consultation) -> Question:
+    """What K asks. A countdown follows."""
+    told = "Its processes are ended. What it has used is paid; its answer is not read."
+    return Question(
+        title=f"End the call {one.id}?",
+        lines=(line(told),),
+        stay="Let it answer",
+        confirm="end it",
+        danger=True,
+        subject=f"the call {one.id}",
+        choices=(Choice("end", f"end the call {one.id}"),),
+        build=lambda *_: EndCall(consultation=one.id),
+    )
+
+
+def _describe_item(item: Item) -> Line:
+    return line(Span(outside(item.note or " ".join(item.overrides)), "strong"))
