@@ -1,5 +1,5 @@
 """Pictures of real runs: the default experiment, planned, submitted and watched, one
-that diverges, and a search.
+that diverges, a search, and the research loop.
 
     make screenshots
 
@@ -24,6 +24,7 @@ from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.model.commands import Submit
+from autoexp_tui.model.resubmission import list_open_asks
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.config_files import find_shipped
@@ -133,6 +134,21 @@ def judged(count: int) -> Callable[[Snapshot], bool]:
     return holds
 
 
+def research(state_dir: str) -> None:
+    """The example of the research loop, while a decision of its agent waits."""
+    options = Options(
+        config_ref="experiments/research",
+        config_dir=str(find_shipped("config")),
+        state_dir=state_dir,
+        overrides=PYTHON,
+    )
+    handle = open_plan(make_plan(options)[0], options)
+    handle.send(Submit())
+    wait(handle, lambda snapshot: bool(list_open_asks(snapshot.asks)))
+    asyncio.run(picture(handle, "research-120x40", LARGE, ("7",)))
+    handle.close()
+
+
 def diverging(state_dir: str) -> None:
     """A learning rate that goes to NaN, and what became of its family."""
     options = Options(
@@ -159,6 +175,7 @@ def main() -> None:
         default_experiment(str(place / "state"))
         diverging(str(place / "state"))
         search(str(place / "state"))
+        research(str(place / "state"))
     finally:
         os.chdir(before)
         shutil.rmtree(place, ignore_errors=True)

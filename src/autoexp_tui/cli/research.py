@@ -86,7 +86,7 @@ def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
     from autoexp_tui.planning.overrides import quote
 
     for key, metavar, _ in _list_keys():
-        if (value := getattr(args, key)) is not None:
+        if value := getattr(args, key):
             is_text = metavar in ("TEXT", "NAME", "DIR")
             yield f"++research.{key}={quote(value) if is_text else value}"
 

@@ -133,7 +133,8 @@ def _find_end(
     elif last is not None:
         told = format_cause_of_end(cause, last.state) if cause else last.state.value
         evidence = last.attempt.evidence if last.attempt else ""
-        problem = ": ".join(filter(None, (run.kill_shown or told, evidence)))
+        told = f"{told}: {evidence}" if evidence else told
+        problem = run.kill_shown or told
         if cause in _KILLED:
             ended = replace(ended, outcome="killed")
         elif cause is Cause.USER:

@@ -1,0 +1,48 @@
+"""autoexp-research, and how the end of a research is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autoexp_tui.cli import research
+from autoexp_tui.cli.options import parse_options
+from autoexp_tui.cli.session_verbs import research_verbs
+from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.model.errors import UsageError
+from tests.research.fake_laboratory import FakeLaboratory, answer
+from tests.research.test_decide import answer_in_turn, begin, items, runs
+
+
+def test_an_option_wins_over_the_key_of_its_name() -> None:
+    words = ["--goal", "a, b", "--budgets-calls", "3", "--objective-mode", "max"]
+    _, args = parse_options("x", "", words, research._list_flags())
+    assert [*research._list_overrides(args)] == [
+        "++research.goal='a, b'",
+        "++research.objective.mode=max",
+        "++research.budgets.calls=3",
+    ]
+
+
+def test_the_end_is_one_line_of_json_and_an_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1"))))
+    bench = begin(laboratory, {"r1_run": runs(2, loss=0.5)})
+    assert research.tell_end(bench.snapshots[-1], as_json=True) is None
+    bench.run(80)
+    assert research.tell_end(bench.snapshots[-1], as_json=True) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["runs"] == {"completed": 1}
+    assert told["best"] == {"run": "r1", "value": 0.5}
+    assert (told["stopped"], told["calls"]["research"]) == ("nothing_left", 3)
+    assert research.tell_end(bench.snapshots[-1], as_json=False) == 0
+    assert "best r1: loss 0.5" in capsys.readouterr().out
+
+
+def test_a_note_needs_words() -> None:
+    options, args = parse_options("x", "", [])
+    request = Request(verb="note", words=("k7f2",), args=args, options=options)
+    with pytest.raises(UsageError, match="what is the agent to be told"):
+        research_verbs.note(request)
