@@ -256,7 +256,12 @@ def main(arguments: Sequence[str]) -> int:
         made, status = conclude(request), error.exit_code
         made = replace(made, outcome=Outcome.AGENT_ERROR, problem=error.line)
     write_record(request.home / CALLED, made)
-    sys.stdout.write(f"{made.outcome}: {made.problem}\n")
+    tokens = made.usage or Usage()
+    sys.stdout.write(
+        f"{made.outcome}: {tokens.input_tokens} tokens in, {tokens.output_tokens} out\n"
+    )
+    if made.problem:
+        sys.stdout.write(f"{made.problem}\n")
     if made.code_refused:
         sys.stdout.write(f"its change of code is refused: {made.code_refused}\n")
     return status or int(made.outcome is not Outcome.OK)
