@@ -133,6 +133,7 @@ def test_an_item_that_does_not_plan_says_why_and_the_others_are_planned(
         item("b/c"): "id: is no name; 1 to 64 letters",
         item("x" * 65): "id: is no name",
         item("a"): "id: a job is called a_lr1 already",
+        item("own"): "id: a job is called own already",
         item("b", "lrr=3"): "override lrr: there is no such key; did you mean `lr`?",
         item("c", "lr=[3"): "override lr",
         item("d", "backend.command=[]"): "backend.command: ",
@@ -142,7 +143,7 @@ def test_an_item_that_does_not_plan_says_why_and_the_others_are_planned(
         item("h", "project.name=b/" + "y" * 300): "project.name: ",
         item("reads", config_ref="reads"): "overrides: x={runtime.reads_one1.step}: re",
     }
-    found = run(planner, session_plan(place), *expected, item("ok"), taken="a_lr1")
+    found = run(planner, session_plan(place), *expected, item("ok"), taken="a_lr1 own")
     assert [one.id for one in found.items] == ["ok"]
     assert found.problems.keys() == {one.id for one in expected}
     for one, begin in expected.items():

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from autoexp_tui.model.agents import Outcome, Usage
+from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.commands import AnswerAsk
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.policy import find_end, has_work_left
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import ACTIVE, Cause, JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.commands import (
     AcknowledgeCondition,
     Consult,
@@ -46,9 +49,12 @@ def begin(
     scripts: Any = None,
     given: frozenset[str] = frozenset(),
     slots: int = 2,
+    of: Plan | None = None,
     **options: Any,
 ) -> Bench:
-    made = replace(plan(), jobs=(), research={**OPTIONS, **options})
+    """`of`: the session's own plan."""
+    base = of or replace(plan(), jobs=())
+    made = replace(base, research={**OPTIONS, **options})
     return Bench(
         made,
         scripts,
@@ -366,6 +372,37 @@ def test_a_person_edits_the_list_tells_the_agent_and_ends_a_call() -> None:
     bench.run(60)
     assert find_code(find(bench)) == "research_ended"
     assert [*find(bench).runs] == ["r1"]
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        (Item(id="new", kill_criteria="loss goes up"), "kill_criteria"),
+        (Item(id="new", expects="loss < 1 or time > 1 h"), "expects"),
+        (Item(id="c7"), "those of calls"),
+        (Item(id="../x"), "no name"),
+        (Item(id="new", depends_on=("gone",)), "depends on gone"),
+        (Item(id="new", depends_on=("new",)), "new -> new"),
+    ],
+)
+def test_what_a_person_inserts_and_cannot_run_is_refused_at_once(
+    item: Item, told: str
+) -> None:
+    bench = begin(FakeLaboratory())
+    bench.run(1)
+    bench.order(PutItem(item=item, place=0), by="kurt")
+    bench.run(5)
+    reasons = [sentence(one.why, 0.0) for one in bench.happened(CommandRefused)]
+    assert told in "".join(reasons)
+    assert not find(bench).items
+    assert not bench.engine.state.warnings
+
+
+def test_criteria_of_a_person_are_kept_as_they_are_written_back() -> None:
+    bench = begin(FakeLaboratory(), slots=1)
+    bench.order(PutItem(item=Item(id="a", kill_criteria="LOSS>4"), place=0))
+    bench.run(2)
+    assert find(bench).runs["a"].item.kill_criteria == "loss > 4"
 
 
 def test_what_needs_more_gpus_than_there_are_is_stranded_and_told() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,7 @@ def plan_items(
     items: list[Item] = []
     for item in request.items:
         try:
-            _check_item(item)
+            _check_item(item, request.taken)
             asked.append(_ask(plan, item, request.taken, directory, now))
             items.append(item)
         except UsageError as error:
@@ -93,12 +93,14 @@ def format_problem(error: AutoexpError) -> str:
     return clean_line(f"{text}{more}{hint}", _MOST)
 
 
-def _check_item(item: Item) -> None:
-    """Raises UsageError for a bad name, and where an answer asks for what only a person
+def _check_item(item: Item, taken: Collection[str]) -> None:
+    """Raises UsageError for a bad name or a job's, and where an answer asks for what only a person
     may: other programs, or other actions of the engine."""
     if not _NAME.fullmatch(item.id):
         hint = "1 to 64 letters, digits, `_`, `.` and `-`; first a letter or a digit"
         raise UsageError("is no name", "id", hint)
+    if item.id in taken:
+        raise UsageError(f"a job is called {item.id} already", "id")
     if item.by or item.fixes or not item.consultation:
         return
     if item.config_ref and not _REF.fullmatch(item.config_ref):

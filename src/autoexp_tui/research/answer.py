@@ -242,7 +242,7 @@ class _Reader:
         made: dict[str, StatedHypothesis] = {}
         for one in self.take_some(raw, "hypotheses", _get_name):
             name = _get_name(one)
-            if problem := _find_name_problem(name) or _find_twin(name, made):
+            if problem := find_name_problem(name) or _find_twin(name, made):
                 self.left_out.append(f"hypothesis {name}: {problem}")
                 continue
             made[name] = self._read_hypothesis(one, name)
@@ -279,7 +279,7 @@ class _Reader:
             try:
                 self._require_name(one["id"], made)
                 made[name] = self._read_item(one, kept)
-            except _Unusable as unusable:
+            except Unusable as unusable:
                 self.left_out.append(f"{name}: {unusable}")
                 if kept is not None and name in self.listed:
                     made.setdefault(name, kept)
@@ -294,9 +294,9 @@ class _Reader:
         return tuple(sorted(made.values(), key=lambda one: order[one.id]))
 
     def _require_name(self, name: str, made: Mapping[str, Item]) -> None:
-        """Raises _Unusable for a name that a new item cannot have, nor an item of the
+        """Raises Unusable for a name that a new item cannot have, nor an item of the
         list that may have gone meanwhile."""
-        problem = _find_name_problem(name) or _find_twin(name, made)
+        problem = find_name_problem(name) or _find_twin(name, made)
         is_there, is_listed = self.research.find_item(name), name in self.listed
         if not problem and name in self.research.runs:
             problem = "it has started meanwhile" if is_listed else "a run is named so"
@@ -305,11 +305,11 @@ class _Reader:
         elif not problem and is_listed and not is_there:
             problem = "it was removed from the list meanwhile"
         if problem:
-            raise _Unusable(problem)
+            raise Unusable(problem)
 
     def _read_item(self, raw: Mapping[str, Any], kept: Item | None) -> Item:
         """An item as the answer has it: of one in the list what is not stated stays,
-        and a person's stays altogether. Raises _Unusable."""
+        and a person's stays altogether. Raises Unusable."""
         if kept is not None and kept.is_persons:
             return kept
         stated: dict[str, Any] = {
@@ -324,11 +324,11 @@ class _Reader:
             stated["gpus"] = int(raw["gpu_requirement"])
         if stated.get("code_ref") == THIS:
             stated["code_ref"] = self.consultation
-        stated |= _read_criteria(raw)
+        stated |= read_criteria(raw)
         was = kept or Item(id=_get_name(raw), consultation=self.consultation)
         item = replace(was, **stated)
         for problem in filter(None, self._list_problems(item)):
-            raise _Unusable(problem)
+            raise Unusable(problem)
         if item == was:
             return was
         jobs = was.jobs if is_same_work(item, was) else ()
@@ -379,7 +379,7 @@ class _Reader:
         return found
 
 
-class _Unusable(Exception):
+class Unusable(Exception):
     """Why an item is left out, for people."""
 
 
@@ -405,7 +405,8 @@ def _find_twin(name: str, made: Mapping[str, object]) -> str:
     return "it stands there twice; the first counts" if name in made else ""
 
 
-def _find_name_problem(name: str) -> str:
+def find_name_problem(name: str) -> str:
+    """Why an item or a hypothesis cannot be called so; empty: it can."""
     if not _NAME.fullmatch(name):
         return (
             "that is no name: at most 64 letters, digits and _ . -, the first of "
@@ -414,9 +415,9 @@ def _find_name_problem(name: str) -> str:
     return "names like c1 and c1_x are those of calls" * bool(_OUR_NAME.fullmatch(name))
 
 
-def _read_criteria(raw: Mapping[str, Any]) -> Mapping[str, str]:
-    """What ends a run and what is expected of it, in canonical text; raises
-    _Unusable."""
+def read_criteria(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    """What ends a run and what is expected of it, as far as it is stated, in canonical
+    text; raises Unusable."""
     made, key = {}, ""
     try:
         if raw.get(key := "kill_criteria") is not None:
@@ -424,7 +425,7 @@ def _read_criteria(raw: Mapping[str, Any]) -> Mapping[str, str]:
         if raw.get(key := "expects") is not None:
             made[key] = _read_expectation(raw[key])
     except CriteriaRefused as refused:
-        raise _Unusable(f"its {key}: {refused.line}") from None
+        raise Unusable(f"its {key}: {refused.line}") from None
     return made
 
 

@@ -10,6 +10,7 @@ from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.states import why
 from autoexp_tui.research import effects, events
+from autoexp_tui.research.answer import Unusable, find_name_problem, read_criteria
 from autoexp_tui.research.state import Item, Research, find_research
 from autoexp_tui.text.sanitize import clean_line
 
@@ -65,8 +66,14 @@ class PutItem(_OfResearch, kind="put_item"):
     """Where it is inserted, from 0; None: it replaces the one of its id."""
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
-        item = replace(self.item, by=by, jobs=())
-        if problem := effects.find_objection(research, item, self.place):
+        stated = {key: getattr(self.item, key) for key in ("kill_criteria", "expects")}
+        try:
+            made = read_criteria(stated)
+        except Unusable as unusable:
+            raise _Refused(str(unusable)) from None
+        item = replace(self.item, by=by or "a person", jobs=(), **made)
+        problem = effects.find_objection(research, item, self.place)
+        if problem := problem or find_name_problem(item.id):
             raise _Refused(problem)
         emit_order(context, effects.PlanItem(item=item, place=self.place))
 
@@ -80,7 +87,7 @@ class MoveItem(_OfResearch, kind="move_item"):
     """From 0."""
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
-        item = replace(_require_item(research, self.item), by=by)
+        item = replace(_require_item(research, self.item), by=by or "a person")
         items = [one for one in research.items if one.id != item.id]
         items.insert(max(0, self.place), item)
         what = f"{item.id} moved to {items.index(item) + 1}"

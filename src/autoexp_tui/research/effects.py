@@ -15,6 +15,7 @@ from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import why
 from autoexp_tui.research import events
+from autoexp_tui.research.items import find_ring
 from autoexp_tui.research.jobs import build_call_job
 from autoexp_tui.research.ports import (
     ADAPTER,
@@ -282,6 +283,9 @@ def find_objection(research: Research, item: Item, place: int | None) -> str:
         return f"{item.id} is no longer in the list"
     if place is not None and research.is_known(item.id):
         return f"there is an item or a run {item.id}"
+    after = {one.id: one.depends_on for one in (*research.items, item)}
+    if ring := find_ring(item.id, after):
+        return f"it would wait for itself: {' -> '.join((*ring, item.id))}"
     unknown = [name for name in item.depends_on if not research.is_known(name)]
     return f"it depends on {unknown[0]}, which is not there" if unknown else ""
 
