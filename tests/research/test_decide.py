@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.events.session import CommandRefused
+from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.commands import AnswerAsk
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.policy import find_end, has_work_left

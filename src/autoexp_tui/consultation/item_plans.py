@@ -94,8 +94,8 @@ def format_problem(error: AutoexpError) -> str:
 
 
 def _check_item(item: Item, taken: Collection[str]) -> None:
-    """Raises UsageError for a bad name or a job's, and where an answer asks for what only a person
-    may: other programs, or other actions of the engine."""
+    """Raises UsageError for a bad name or a job's, and where an answer asks for what
+    only a person may: other programs, or other actions of the engine."""
     if not _NAME.fullmatch(item.id):
         hint = "1 to 64 letters, digits, `_`, `.` and `-`; first a letter or a digit"
         raise UsageError("is no name", "id", hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.events.session import CommandRefused
@@ -66,12 +66,13 @@ class PutItem(_OfResearch, kind="put_item"):
     """Where it is inserted, from 0; None: it replaces the one of its id."""
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
-        stated = {key: getattr(self.item, key) for key in ("kill_criteria", "expects")}
+        item = replace(self.item, by=by or "a person", jobs=())
+        keys = ("kill_criteria", "expects")
         try:
-            made = read_criteria(stated)
+            read = read_criteria({key: getattr(item, key) for key in keys})
         except Unusable as unusable:
             raise _Refused(str(unusable)) from None
-        item = replace(self.item, by=by or "a person", jobs=(), **made)
+        item = replace(item, **dict[str, Any](read))
         problem = effects.find_objection(research, item, self.place)
         if problem := problem or find_name_problem(item.id):
             raise _Refused(problem)
