@@ -115,6 +115,13 @@ async def test_a_search_without_jobs_of_its_own_is_begun_by_submitting_it() -> N
         await seat.order("S hear y", Submit(plan_id=planned.plan_id))
 
 
+async def test_a_research_is_begun_by_submitting_it() -> None:
+    planned = replace(plan(), jobs=(), research={"goal": "g", "agent": ["rules"]})
+    async with cockpit(make_plan_snapshot(planned)) as seat:
+        await seat.see("", why="the agent rules decides", footer="S submit")
+        await seat.order("S hear y", Submit(plan_id=planned.plan_id))
+
+
 async def test_what_the_search_asks_is_answered_before_anything_is_promoted() -> None:
     bench = search(FakeTrees(propose), approve="beam")
     bench.run(40)

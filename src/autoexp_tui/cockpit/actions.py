@@ -216,7 +216,7 @@ class Actions:
             text = "planned again while you read: look again"
             self._app.notify(text if is_other_plan else _CHANGED, severity="warning")
             scope = replace(scope, jobs=self._find_now(scope.jobs))
-        what = plural(len(jobs), "job") if jobs else "the search"
+        what = plural(len(jobs), "job") if jobs else "it"
         doing = f"{_DOING[type(command)]} {what}"
         self._send_for(jobs, command, doing)
 

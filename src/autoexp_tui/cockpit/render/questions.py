@@ -283,7 +283,8 @@ def _list_submit_choices(
     telling: Sequence[Parameter],
 ) -> Iterator[Choice]:
     if not waiting:
-        yield Choice("all", "the search")
+        plan = session.snapshot.plan
+        yield Choice("all", "the research" if plan and plan.research else "the search")
         return
     number = plural(len(waiting), "job")
     left = len(waiting) < len(session.jobs)

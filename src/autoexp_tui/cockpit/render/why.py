@@ -142,9 +142,17 @@ NO_JOB_SHOWN: Final = WhyText("", ((Span(" No job is shown.", "muted"),),))
 
 
 def find_unbegun_search(session: SessionView) -> str:
-    """What a search that nobody has begun is; empty: the plan has none, or it runs."""
+    """What a search or a research that nobody has begun is; empty: the plan has none,
+    or it runs."""
     plan = session.snapshot.plan
-    if plan is None or not plan.tree or session.snapshot.engine.role != "plan":
+    if plan is None or session.snapshot.engine.role != "plan":
+        return ""
+    if plan.research:
+        agents = plan.research.get("agent") or "?"
+        named = [agents] if isinstance(agents, str) else agents
+        names = outside(", ".join(map(str, named)), 40)  # type: ignore[call-overload]
+        return f"a research: the agent {names} decides what is tried"
+    if not plan.tree:
         return ""
     depths, beam, ideas = (
         outside(plan.tree.get(key, "?"), 20)

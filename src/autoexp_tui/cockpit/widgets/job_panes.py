@@ -398,7 +398,9 @@ class JobsPane(ListPane):
         if wanted.filter is not None:
             return f" No job matches {wanted.filter.text}. esc shows all {total}."
         plan = self.model.session.snapshot.plan
-        return f" {'The search' if plan and plan.tree else 'This plan'} has no jobs."
+        what = "The search" if plan and plan.tree else "This plan"
+        what = "The research" if plan and plan.research else what
+        return f" {what} has no jobs."
 
     def move(self, how: str) -> None:
         model, step = self.model, {"right": 1, "left": -1}.get(how, 0)
