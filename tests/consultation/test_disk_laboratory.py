@@ -17,14 +17,14 @@ from autoexp_tui.consultation.call import main
 from autoexp_tui.consultation.requests import CALLED, CallRequest
 from autoexp_tui.evaluation.requests import load_record
 from autoexp_tui.isolation.kinds import probe_isolation
-from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
+from autoexp_tui.model.agents import AgentSpec, Outcome
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import JobState
 from autoexp_tui.research.jobs import REQUEST, build_item_jobs
 from autoexp_tui.research.ports import PlanRequest
 from autoexp_tui.research.state import Consultation, Item, Research, Run, RunEnd
-from tests.consultation.one_call import stand_in, write_agent
+from tests.consultation.one_call import write_agent
 from tests.consultation.one_research import OneResearch
 from tests.worktrees.conftest import call_git
 
@@ -141,19 +141,6 @@ def test_a_request_that_its_agent_changed_misleads_nobody(tmp_path: Path) -> Non
     request = one.find_home(C1) / REQUEST
     assert result.problem.endswith(f": {request}, HEAD of {one.top}")
     assert not (one.directory / "call/1").exists()
-
-
-def test_what_tries_used_whose_jobs_died_counts(tmp_path: Path) -> None:
-    one = OneResearch(tmp_path, stand_in("15 steps of 15", answer=list_items()))
-    research = one.begin()
-    used = one.call(research, C1).usage
-    again = replace(C1, retries=1)
-    one.agent = write_agent(answer=list_items())
-    assert one.call(research, again).usage == used != Usage()
-    one.agent = stand_in("15 steps of 15", answer=list_items())
-    result = one.call(research, again)
-    assert used is not None
-    assert (result.usage, result.is_sent) == (used + used, True)
 
 
 @pytest.mark.parametrize("approved", ["", "ann"])

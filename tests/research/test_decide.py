@@ -253,6 +253,31 @@ def test_a_line_whose_need_a_person_dropped_is_told_as_void() -> None:
     assert "it needs the line" in "".join(decided.void)
 
 
+def test_a_question_of_which_nothing_can_be_done_any_more_is_withdrawn() -> None:
+    second = answer(*items("r3"), kills=("r1",))
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2")), second))
+    scripts = {"r1_run": runs(9), "r2_run": runs(3), "r3_run": runs(3)}
+    bench = begin(laboratory, scripts)
+    bench.run(6)
+    assert [one.approved for one in bench.engine.state.asks.values()] == [None]
+    bench.run(80)
+    (asked,) = bench.engine.state.asks.values()
+    assert (asked.approved, asked.by) == (False, "")
+    assert not has_work_left(bench.engine.state)
+
+
+def test_a_call_whose_job_is_lost_is_read_as_it_is_and_what_led_to_it_leads_on() -> (
+    None
+):
+    lost = CallResult(outcome=Outcome.AGENT_ERROR, problem="its job is gone")
+    laboratory = FakeLaboratory(answer_in_turn(lost, answer(*items("r1"))))
+    node = RunScript(cause=Cause.NODE_FAIL, exit_code=1)
+    bench = begin(laboratory, {"c1_research": [[node]]})
+    bench.run(20)
+    assert [*find(bench).runs] == ["r1"]
+    assert list_kinds(find(bench))[:2] == ["list_depleted", "list_depleted"]
+
+
 def test_a_kill_criterion_ends_its_run_with_its_numbers() -> None:
     bad = items("r1", kill_criteria="loss > 4 after step 5")
     laboratory = FakeLaboratory(answer_in_turn(answer(*bad)))

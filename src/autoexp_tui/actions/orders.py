@@ -67,6 +67,24 @@ def ask_person(
     return context.state.asks[name]
 
 
+def withdraw_question(
+    context: DecisionContext, name: str, policy: str, reason: str
+) -> None:
+    """Ask no more what nobody has answered: it counts as refused by the policy."""
+    known = context.state.asks.get(name)
+    if known is not None and known.approved is None:
+        context.draft.emit(
+            events.AskAnswered(
+                ask=name,
+                digest=known.digest,
+                approved=False,
+                by="",
+                reason=reason,
+                policy=policy,
+            )
+        )
+
+
 def cancel_attempts(
     context: DecisionContext,
     jobs: Iterable[JobRecord],

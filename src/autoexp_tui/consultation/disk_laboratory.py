@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.agents.call import Request as Call
 from autoexp_tui.agents.call import hash_bytes
-from autoexp_tui.agents.runner import find_program, restore_answer
+from autoexp_tui.agents.runner import find_program
 from autoexp_tui.consultation.call import clean_up, conclude
 from autoexp_tui.consultation.item_plans import plan_items
 from autoexp_tui.consultation.requests import (
@@ -28,8 +28,8 @@ from autoexp_tui.consultation.requests import (
 from autoexp_tui.evaluation.requests import write_record
 from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.isolation.port import FILES
-from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
-from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
+from autoexp_tui.model.agents import AgentSpec, Outcome
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.log_reader import read_tail
 from autoexp_tui.research.answer import (
@@ -228,7 +228,6 @@ class DiskLaboratory:
             usage=called.usage,
             cost=called.cost,
         )
-        result = self._add_earlier(result, consultation)
         if called.outcome is not Outcome.OK:
             return result
         try:
@@ -255,19 +254,6 @@ class DiskLaboratory:
             made = decode(Called, read_checked(path, "own"), str(path))
         clean_up(request, made)
         return made
-
-    def _add_earlier(
-        self, result: CallResult, consultation: Consultation
-    ) -> CallResult:
-        """With what earlier tries used, whose jobs died."""
-        for number in range(consultation.retries):
-            home = self._find_home(replace(consultation, retries=number))
-            with suppress(AutoexpError):
-                if left := restore_answer(home):
-                    usage = (result.usage or Usage()) + (left.usage or Usage())
-                    cost = (result.cost or 0.0) + (left.cost or 0.0)
-                    result = replace(result, usage=usage, cost=cost, is_sent=True)
-        return result
 
     def _take_answer(
         self,

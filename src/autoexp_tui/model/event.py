@@ -61,7 +61,7 @@ class Event(Marked):
             "DepthHeld DepthResumed AgentsPaused AgentsResumed ContextWritten "
             "ViewsWritten",
             "research.events": "ResearchBegun ResearchOpened TriggerFired "
-            "ConsultationOpened PromptWritten CallRetried CallStopped AnswerRead "
+            "ConsultationOpened PromptWritten CallStopped AnswerRead "
             "DecisionApplied ItemsEdited RunStarted KillTriggered RunJudged FixDecided "
             "ConditionFound ConditionAcknowledged MilestoneCrossed BudgetReached "
             "NoteAdded CallsPaused CallsResumed ResearchStopped StateWritten",

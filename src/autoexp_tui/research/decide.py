@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from autoexp_tui.actions.orders import ask_person, cancel_attempts, emit_order
+from autoexp_tui.actions.orders import (
+    ask_person,
+    cancel_attempts,
+    emit_order,
+    withdraw_question,
+)
 from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.policy import End, Policy
-from autoexp_tui.model.states import ACTIVE, Cause, JobState, why
+from autoexp_tui.model.states import ACTIVE, Cause, why
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.budgets import (
@@ -31,7 +36,7 @@ from autoexp_tui.research.decision import (
 )
 from autoexp_tui.research.fixer import needs_person
 from autoexp_tui.research.items import Chosen, Room, choose_items
-from autoexp_tui.research.jobs import INFRASTRUCTURE, build_item_jobs
+from autoexp_tui.research.jobs import build_item_jobs
 from autoexp_tui.research.judge import end_run, follow_planned, judge_run, watch_run
 from autoexp_tui.research.ports import CallResult
 from autoexp_tui.research.state import (
@@ -362,12 +367,8 @@ class _Loop:
                 reason = why("ended_by_hand")
                 cancel_attempts(self.context, [job], reason, Cause.USER)
             return
-        is_lost = job.cause in INFRASTRUCTURE and job.state is not JobState.COMPLETED
-        if is_lost and not (one.ending or one.retries):
-            self.emit(events.CallRetried(consultation=one.id))
-            emit_order(self.context, effects.WriteCall(consultation=one.id))
-        else:
-            self.order(effects.ReadCall(consultation=one.id))
+        # However it ended: what it paid for may be there. What led to it is not lost.
+        self.order(effects.ReadCall(consultation=one.id))
 
     @property
     def _granted(self) -> frozenset[str]:
@@ -385,7 +386,11 @@ class _Loop:
             return
         jobs = self.context.state.jobs
         lines = recheck_lines(self.research, one, jobs, one.asked)
+        if self.research.stopped:
+            over = "the research has ended"
+            lines = tuple(replace(line, void=line.void or over) for line in lines)
         if all(line.void for line in lines):
+            self._withdraw(one, "nothing of it can be done any more")
             self._apply(one, (), (), void=lines)
             return
         title = f"What {one.id} proposes"
@@ -401,6 +406,9 @@ class _Loop:
         good = [line for line in kept if not line.void]
         who = {"by": ask.by, "reason": ask.reason}
         self._apply(one, good, (), void=void, refused=refused, **who)
+
+    def _withdraw(self, one: Consultation, reason: str) -> None:
+        withdraw_question(self.context, f"{DECISION}/{one.id}", PART, reason)
 
     def _list_lines(self, one: Consultation) -> list[Line]:
         uses, research = self._measure(), self.research
@@ -464,6 +472,10 @@ class _Loop:
         if one.fix is None or not items:
             told = one.problem or "the fixer gave up"
             self._tell_no_fix(run.id, told, one.id)
+            return
+        if self.research.stopped:
+            self._withdraw(one, "the research has ended")
+            self._tell_no_fix(run.id, "the research has ended", one.id)
             return
         (item,) = items
         is_asked = needs_person(one.fix, self.options.fixer)

@@ -166,17 +166,6 @@ class PromptWritten(_OfResearch, verb="prompt written", about=("consultation",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallRetried(_OfResearch, verb="call again", about=("consultation",)):
-    """The job of a call died by what is not its own, and it is made once more."""
-
-    consultation: str
-
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        known = research_of(state).consultations[self.consultation]
-        _consult(state, self.consultation, retries=known.retries + 1, prompt_sha256="")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallStopped(_OfResearch, verb="call is ended", about=("consultation", "by")):
     """A person ends a call; it changes nothing."""
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import Cause
 
 if TYPE_CHECKING:
     from autoexp_tui.research.state import Consultation, Item, Research
@@ -16,16 +15,6 @@ if TYPE_CHECKING:
 PROGRAMS: Final = "autoexp_tui.consultation"
 """The package of what the calls run."""
 REQUEST: Final = "call.json"
-INFRASTRUCTURE: Final = frozenset(
-    {
-        Cause.NODE_FAIL,
-        Cause.PREEMPTED,
-        Cause.LOST,
-        Cause.SUBMIT_ERROR,
-        Cause.SIGNAL,
-    }
-)
-"""Ends of a call's job that say nothing of the call."""
 
 
 def find_call_dir(directory: str, consultation: Consultation) -> str:

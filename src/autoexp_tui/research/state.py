@@ -287,7 +287,6 @@ class Consultation:
     """Lines that a person is asked about; decided when none is left."""
     decided: tuple[Decided, ...] = ()
     """What was applied at once, and what a person said."""
-    retries: int = 0
     ending: str = ""
     """The person who ended the call."""
 
@@ -297,12 +296,11 @@ class Consultation:
 
     @property
     def job(self) -> str:
-        again = f"_r{self.retries}" if self.retries else ""
-        return f"{self.id}_{self.role}{again}"
+        return f"{self.id}_{self.role}"
 
     @property
     def asker(self) -> str:
-        """On whose account its job joins: once for each try."""
+        """On whose account its job joins."""
         return f"consultation {self.job}"
 
 
