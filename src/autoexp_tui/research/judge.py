@@ -176,10 +176,12 @@ def _judge_expected(
         return replace(ended, met=met, shown=f"expected {expects}")
     baseline = research.runs.get(run.item.baseline_run)
     other = baseline.ended.result if baseline and baseline.ended else None
+    is_failed = ended.outcome != "completed"
     if baseline is None or other is None:
-        is_failed = run.item.hypothesis and ended.outcome != "completed"
-        return replace(ended, met=False if is_failed else None)
-    is_met = ended.result is not None and research.is_better(ended.result, other)
+        is_against = run.item.hypothesis and is_failed
+        return replace(ended, met=False if is_against else None)
+    result = None if is_failed else ended.result  # half a run has beaten nothing
+    is_met = result is not None and research.is_better(result, other)
     return replace(ended, met=is_met, shown=f"{baseline.id} came to {other:.4g}")
 
 
