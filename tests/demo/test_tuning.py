@@ -21,7 +21,7 @@ from autoexp_tui.research.state import Note, Warned
 LOSSES = {
     "rate6e-4": 2.13, "rate3e-3": 1.973, "rate1.5e-2": 2.345, "rate1.3e-3": 2.0,
     "rate6.7e-3": 2.03, "batch256": 2.02, "batch512": 2.08, "batch1024": 2.18,
-    "width512": 1.93, "width1024": 1.91, "repeat": 1.92, "patience": 1.98,
+    "width384": 1.95, "width512": 1.93, "repeat": 1.92, "patience": 1.98,
 }  # fmt: skip
 CURVE = {500: 2.335, 1000: 2.125, 1500: 2.05, 2000: 2.01, 2500: 1.973}
 
@@ -110,17 +110,17 @@ def test_the_campaign_of_the_example_tries_what_its_results_call_for() -> None:
         "repeat": "confirmed",
     }
     repeat = campaign.runs["repeat"].overrides
-    assert repeat == {"lr": "3e-3", "hidden": "1024", "seed": "1"}
+    assert repeat == {"lr": "3e-3", "hidden": "512", "seed": "1"}
 
 
 def test_with_other_results_it_goes_elsewhere() -> None:
     better = {"rate1.5e-2": 1.9, "rate7.5e-2": 2.5, "rate6.7e-3": 1.8, "batch256": 1.7}
     more = {"batch512": 1.6, "batch1024": 1.65, "batch2048": 2.5, "batch4096": 3}
-    more |= {"rate3.4e-2": 2.4, "width512": 2.5, "rate4.5e-3": 1.9}
+    more |= {"rate3.4e-2": 2.4, "width384": 2.5, "rate4.5e-3": 1.9}
     campaign = Campaign(LOSSES | better | more)
     campaign.play()
     assert {"rate7.5e-2", "rate3.4e-2", "batch4096"} <= campaign.runs.keys()
-    assert "width1024" not in campaign.runs, "a wider one was worse"
+    assert "width512" not in campaign.runs, "a wider one was worse"
     assert campaign.runs["repeat"].overrides["batch_size"] == "512"
 
 
@@ -145,7 +145,7 @@ def test_rates_are_bracketed_around_the_best(
     [
         ({}, True),
         ({"result": 2.25}, False),
-        ({"step": 400}, False),
+        ({"step": 500}, False),
         ({"overrides": {"batch_size": "32"}}, False),
         ({"result": None}, False),
         ({"status": "completed"}, False),

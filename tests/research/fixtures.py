@@ -29,6 +29,7 @@ from autoexp_tui.research.state import (
     Trigger,
     Warned,
 )
+from autoexp_tui.telemetry.curves import BUSY
 
 NOW = 10_000.0
 """`t` of a view."""
@@ -111,7 +112,12 @@ def make_live(steps: Sequence[int], losses: Sequence[float]) -> Live:
         step=steps[-1],
         total=5000,
         rate=2.0,
-        metrics={"loss": losses[-1], "learning_rate": 3e-4, "samples_per_sec": 1200.0},
+        metrics={
+            "loss": losses[-1],
+            "learning_rate": 3e-4,
+            "samples_per_sec": 1200.0,
+            BUSY: 78.0,
+        },
         curves={"loss": Curve(tuple(steps), tuple(losses))},
         last_step_at=NOW - 3,
         gpu=GpuView((gpu,), NOW - 1),

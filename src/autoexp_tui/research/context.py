@@ -8,14 +8,13 @@ are cleaned and masked, and none reads as a heading.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.research import instructions
-from autoexp_tui.research.budgets import format_amount, measure_uses
+from autoexp_tui.research.budgets import measure_uses
 from autoexp_tui.research.items import Room, choose_items
 from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.readings import read_jobs
@@ -24,24 +23,21 @@ from autoexp_tui.research.run_texts import (
     count_free_gpus,
     describe_completed,
     describe_failed,
-    describe_fix,
     describe_gpus,
     describe_hypothesis,
-    describe_item,
     describe_running,
     describe_warning,
-    fold_completed,
-    fold_counts,
-    fold_failed,
-    join_overrides,
+    list_purpose,
     say,
+    write_block,
 )
 from autoexp_tui.research.sections import (
     Section,
+    count_kinds,
     cut_text,
-    fit_sections,
     measure,
     quote,
+    render_sections,
 )
 from autoexp_tui.text.spelling import duration, format_number, join_some, plural
 
@@ -52,21 +48,13 @@ if TYPE_CHECKING:
 
 STATE_FILE: Final = "experiment_state.json"
 _MOST_REFLECTION: Final = 12_000
-_MOST_TAIL: Final = 16_000
-"""Characters of a log."""
-_MOST_OVERRIDES: Final = 4_000
-_MOST_FIXES: Final = 10
+"""Characters."""
 _MOST_ANSWERS: Final = 3
-_TRIGGERS: Final[Mapping[str, str]] = {
-    "run_finished": "A run ended",
-    "list_depleted": "The list is nearly empty",
-    "warning_fired": "A warning fired",
-    "budget_milestone": "A share of a budget is used",
-    "heartbeat": "Nothing else led to a call for a while",
-    "stranded": "GPUs are free, and no item of the list fits",
-    "deadlock": "Nothing runs, and no item of the list can start",
-    "person": "A person asks for it",
-}
+_FRAME_BYTES: Final = 1024
+"""Of titles, and of what stands in empty sections, all together."""
+_FIX_BYTES: Final = 20_000
+"""Of what the fixer is told of a run, the end of its log included."""
+_MET: Final = {True: "as expected", False: "not as expected", None: "not judged"}
 
 
 def render_context(
@@ -74,9 +62,19 @@ def render_context(
 ) -> str:
     """The prompt of the research agent for a call. `live`: of jobs that are watched."""
     research = view.research
-    most = research.options.context_bytes
-    end = instructions.write_instructions(research)
-    goal, notes = _make_goal(research), _make_notes(view)
+    begin, end = instructions.BEGIN, instructions.write_instructions(research)
+    room = research.options.context_bytes - measure(begin) - measure(end)
+    of_persons = [
+        Section("Goal", filter(None, [_indent(research.options.goal)])),
+        Section(
+            "Notes of persons: follow them, the newest where they differ",
+            _list_notes(view),
+            [f"by {one.by or 'a person'}" for one in reversed(research.notes)],
+            is_newest_last=True,
+        ),
+    ]
+    goal, notes = render_sections(of_persons, room - _FRAME_BYTES)
+    room -= measure(goal) + measure(notes)
     rest = [
         Section("Objective", _list_objective(research)),
         Section("Why you are called now", _list_triggers(view, consultation)),
@@ -85,61 +83,33 @@ def render_context(
         *_make_thought_sections(view, consultation),
         Section("Budget", _list_budgets(view)),
     ]
-    room = most - measure(instructions.BEGIN) - measure(end)
-    fit_sections([goal, notes], room - sum(one.frame for one in rest))
-    fit_sections(rest, room - measure(goal.render()) - measure(notes.render()))
-    parts = [one.render() for one in (goal, *rest, notes)]
-    return cut_text("".join([instructions.BEGIN, *parts, end]), most)
+    parts = [begin, goal, *render_sections(rest, room), notes, end]
+    return cut_text("".join(parts), research.options.context_bytes)
 
 
 def render_fix_context(view: View, run: Run, mechanical: str, tail: str) -> str:
     """The prompt of the fixer, for a run that ended by a failure of the table's.
     `tail`: the end of its log, as it is."""
-    research, end = view.research, run.ended
-    fixed = [one for one in research.runs.values() if one.fix_applied]
-    same = [one for one in fixed if one.ended and one.ended.mechanical == mechanical]
-    facts = [
-        f"Failure: {clean_words(mechanical)}",
-        f"Problem: {(end and clean_words(end.problem, 600)) or 'not known'}",
-        f"Cause: {(end and clean_words(end.cause)) or 'not known'}",
-        f"Step: {'none' if end is None or end.step is None else end.step}",
-        f"GPUs: {run.gpus}",
-        f"Config: {clean_words(run.item.config_ref) or 'that of the session'}",
-        f"Overrides: {join_overrides(run.item.overrides, _MOST_OVERRIDES)}",
+    known = view.research.runs.values()
+    same = [one for one in known if one.ended and one.ended.mechanical == mechanical]
+    fixed = [describe_failed(one, view) for one in same if one.fix_applied]
+    log = (f"> {clean_words(line)}" for line in reversed(tail.splitlines()))
+    sections = [
+        Section("The run that failed", [describe_failed(run, view)]),
+        Section("Earlier fixes of this failure", fixed[::-1], is_newest_last=True),
+        Section("The end of its log", log, is_newest_last=True),
     ]
-    earlier = [describe_fix(one, research) for one in same[-_MOST_FIXES:]]
-    sections = {
-        f"Run {clean_words(run.id)}": facts,
-        "Earlier fixes of this failure": earlier or ["None."],
-        "The end of its log": [quote(tail[-_MOST_TAIL:], _MOST_TAIL) or "> (empty)"],
-    }
-    parts = [f"\n# {title}\n\n" + "\n".join(it) for title, it in sections.items()]
-    end_text = instructions.write_fix_instructions(research.options)
-    return "\n".join([instructions.BEGIN_FIX.rstrip("\n"), *parts, end_text])
+    parts = render_sections(sections, _FIX_BYTES)
+    end = instructions.write_fix_instructions(view.research.options)
+    return "".join([instructions.BEGIN_FIX, *parts, end])
 
 
-def _make_goal(research: Research) -> Section:
-    text = _indent(research.options.goal)
-    cut = "(It is longer than research.context_bytes leaves room for.)"
-    return Section("Goal", [text or "None is stated."], lambda _: cut)
-
-
-def _make_notes(view: View) -> Section:
-    """What persons tell the agent; the newest last."""
-    notes = view.research.notes[::-1]
-
-    def describe_all() -> Iterator[str]:
-        for one in notes:
-            by = f" {clean_words(one.by)}" if one.by else ""
-            head = f"From a person{by}, {duration(view.t - one.at)} ago:"
-            yield f"{head}\n{_indent(one.text)}"
-
-    return Section(
-        "Notes of persons: follow them, the newest where they differ",
-        describe_all(),
-        lambda shown: f"and {plural(len(notes) - shown, 'older note')}",
-        is_newest_last=True,
-    )
+def _list_notes(view: View) -> Iterator[str]:
+    """What persons tell the agent, the newest first."""
+    for one in reversed(view.research.notes):
+        by = f" {one.by}" if one.by else ""
+        head = f"From a person{by}, {duration(view.t - one.at)} ago:"
+        yield f"{clean_words(head)}\n{_indent(one.text)}"
 
 
 def _indent(text: str) -> str:
@@ -148,15 +118,14 @@ def _indent(text: str) -> str:
 
 
 def _list_objective(research: Research) -> Iterator[str]:
-    wanted, metric = research.options.objective, clean_words(research.metric)
-    yield f"{metric}: {'more' if research.mode == 'max' else 'less'} is better"
-    best = research.runs.get(research.best_run)
-    if best is None or research.best is None:
-        yield "Best so far: none"
-    else:
-        given = join_overrides(best.item.overrides)
-        told = f"{format_number(research.best)} by {clean_words(best.id)}"
-        yield f"Best so far: {told} ({given})"
+    wanted, best = research.options.objective, research.runs.get(research.best_run)
+    better = "more" if research.mode == "max" else "less"
+    yield clean_words(f"{research.metric}: {better} is better")
+    told = "none"
+    if best is not None and research.best is not None:
+        given = " ".join(best.item.overrides)
+        told = f"{format_number(research.best)} by {best.id} ({given})"
+    yield clean_words(f"Best so far: {told}")
     if wanted.target is not None:
         yield f"Target: {format_number(wanted.target)}; a run that reaches it ends all"
     if wanted.min_delta:
@@ -165,114 +134,106 @@ def _list_objective(research: Research) -> Iterator[str]:
 
 
 def _list_triggers(view: View, consultation: Consultation) -> Iterator[str]:
-    by_kind: dict[str, list[Trigger]] = {}
-    for one in consultation.triggers:
-        by_kind.setdefault(one.kind, []).append(one)
-    for kind, triggers in by_kind.items():
+    kind = attrgetter("kind")
+    for name, triggers in groupby(sorted(consultation.triggers, key=kind), kind):
         told = dict.fromkeys(_tell_trigger(view, one) for one in triggers)
-        some = join_some([one for one in told if one], 12)
-        yield f"- {_TRIGGERS.get(kind, kind)}{f': {some}' if some else ''}"
+        what = f"- {name.replace('_', ' ')}: {join_some([*told], 12)}"
+        yield clean_words(what.removesuffix(": "))
 
 
 def _tell_trigger(view: View, trigger: Trigger) -> str:
     run = view.research.runs.get(trigger.about)
     warned = view.research.warnings.get(trigger.about)
     if trigger.kind == "run_finished" and run is not None and run.ended:
-        return f"{clean_words(run.id)} {run.ended.outcome}"
-    if trigger.kind == "warning_fired" and warned is not None:
-        return say(warned.why, view.t)
-    return clean_words(trigger.about)
+        return f"{run.id} {run.ended.outcome}"
+    return say(warned.why, view.t) if warned is not None else trigger.about
 
 
 def _list_counts(view: View, live: Mapping[str, Live]) -> Iterator[str]:
     research = view.research
-    ends = Counter(one.ended.outcome for one in research.runs.values() if one.ended)
-    told = [f"{len(research.live)} running"]
-    told += [f"{count} {outcome}" for outcome, count in sorted(ends.items())]
-    yield f"Runs: {', '.join(told)}; in the list: {len(research.items)}"
-    jobs = [one for run in research.list_live() for one in read_jobs(run, view, live)]
-    states = Counter(one.job.state.lower() for one in jobs)
-    told = [f"{count} {state}" for state, count in sorted(states.items())]
-    yield f"Jobs of running experiments: {', '.join(told) or 'none'}"
+    ends = count_kinds(one.ended.outcome for one in research.runs.values() if one.ended)
+    told = ", ".join(filter(None, [f"{len(research.live)} running", ends]))
+    yield f"Runs: {told}; in the list: {len(research.items)}"
     if research.has_gpus:
         yield f"GPUs: {count_free_gpus(research)} of {research.gpus} free"
+    jobs = (one for run in research.list_live() for one in read_jobs(run, view, live))
     if used := describe_gpus([load for one in jobs for load in one.gpus]):
         yield f"GPUs in use: {used}"
     if research.budget_reached:
         yield f"Nothing more begins: {say(research.budget_reached, view.t)}"
-    state_file = f"{clean_words(research.directory, 1000)}/{STATE_FILE}"
+    state_file = clean_words(f"{research.directory}/{STATE_FILE}", 1000)
     yield f"Curves of all runs (metrics_history) and all below in full: {state_file}"
 
 
 def _make_run_sections(view: View, live: Mapping[str, Live]) -> Iterator[Section]:
-    research, items = view.research, view.research.items
-    runs = research.list_live()[::-1]
+    research = view.research
+    running = research.list_live()[::-1]
     yield Section(
         "Running experiments, with live metrics",
-        (describe_running(one, view, live) for one in runs),
-        lambda shown: f"and {_name_some([one.id for one in runs[shown:]])}",
+        (describe_running(one, view, live) for one in running),
+        [one.item.hypothesis or "of no hypothesis" for one in running],
         is_newest_last=True,
     )
-    ended = [one for one in research.runs.values() if one.ended]
-    ended.sort(key=attrgetter("ended.at"), reverse=True)
-    done = [one for one in ended if one.ended and one.ended.outcome == "completed"]
-    failed = [one for one in ended if one.ended and one.ended.outcome != "completed"]
+    ended = [(one, one.ended) for one in research.runs.values() if one.ended]
+    ended.sort(key=lambda one: one[1].at, reverse=True)
+    done = [one for one in ended if one[1].outcome == "completed"]
+    failed = [one for one in ended if one[1].outcome != "completed"]
     metric = clean_words(research.metric)
     yield Section(
         "Completed experiments",
-        (describe_completed(one, view) for one in done),
-        lambda shown: fold_completed(done[shown:], research),
+        (describe_completed(one, view) for one, _ in done),
+        [_MET[end.met] for _, end in done],
         f"run | {metric} | step | seconds | as expected | hypothesis | overrides",
         is_newest_last=True,
     )
     yield Section(
         "Failed experiments, and those that were ended",
-        (describe_failed(one, view) for one in failed),
-        lambda shown: fold_failed(failed[shown:]),
+        (describe_failed(one, view) for one, _ in failed),
+        [end.mechanical or end.cause or end.outcome for _, end in failed],
         is_newest_last=True,
     )
     yield Section(
         "Experiment list: what runs next",
         _list_items(view),
-        lambda shown: f"and {_name_some([one.id for one in items[shown:]])}",
+        [one.hypothesis or "of no hypothesis" for one in research.items],
     )
 
 
 def _list_items(view: View) -> Iterator[str]:
     research = view.research
-    gpus = research.gpus if research.has_gpus else None
-    room = Room(None, count_free_gpus(research) if research.has_gpus else None)
-    waits = choose_items(research, room, Room(None, gpus)).waits
+    free, gpus = Room(None, None), Room(None, None)
+    if research.has_gpus:
+        free, gpus = Room(None, count_free_gpus(research)), Room(None, research.gpus)
+    waits = choose_items(research, free, gpus).waits
     for at, one in enumerate(research.items, 1):
         reason = waits.get(one.id)
         told = say(reason, view.t) if reason else "starts as soon as a slot is free"
-        yield f"{at}. {describe_item(one, research)}: {told}"
-
-
-def _name_some(names: list[str]) -> str:
-    return f"{len(names)} more: {join_some([clean_words(one) for one in names], 8)}"
+        wanted = f" ({plural(one.wanted_gpus, 'GPU')})" if research.has_gpus else ""
+        details = {
+            **list_purpose(one, research),
+            "Depends on": join_some(one.depends_on, 8),
+            "Put there by": one.by,
+        }
+        yield write_block(f"{at}. {one.id}{wanted}: {told}", details.items())
 
 
 def _make_thought_sections(view: View, consultation: Consultation) -> Iterator[Section]:
     research = view.research
-    yield Section(
-        "What became of your last answers",
-        _list_answers(research, consultation),
-        is_newest_last=True,
-    )
+    answers = _list_answers(research, consultation)
+    yield Section("What became of your last answers", answers, is_newest_last=True)
     seen = research.warnings.values()
     fired = [one for one in seen if not one.acknowledged_by][::-1]
     yield Section(
         "Warnings",
         (describe_warning(one, view.t) for one in fired),
-        lambda shown: fold_counts("warnings", (it.severity for it in fired[shown:])),
+        [one.severity for one in fired],
         is_newest_last=True,
     )
     known = [*research.hypotheses.values()][::-1]
     yield Section(
         "Hypotheses",
         map(describe_hypothesis, known),
-        lambda shown: fold_counts("hypotheses", (it.status for it in known[shown:])),
+        [one.status for one in known],
         is_newest_last=True,
     )
     reflection = quote(research.reflection, _MOST_REFLECTION)
@@ -285,29 +246,26 @@ def _list_answers(research: Research, consultation: Consultation) -> Iterator[st
     earlier = (known[name] for name in reversed(known) if name != consultation.id)
     ended = (one for one in earlier if one.outcome and one.role == "research")
     for one in islice(ended, _MOST_ANSWERS):
-        yield "\n".join([f"- {one.id}: {one.outcome}", *_list_decisions(one)])
+        yield write_block(f"- {one.id}: {one.outcome}", _list_decisions(one))
 
 
-def _list_decisions(one: Consultation) -> Iterator[str]:
-    if one.problem:
-        yield f"  Problem: {clean_words(one.problem, 600)}"
+def _list_decisions(one: Consultation) -> Iterator[tuple[str, str]]:
+    yield "Problem", one.problem
     for done in one.decided:
-        by = f" by {clean_words(done.by)}" if done.by else ""
-        reason = f" ({clean_words(done.reason)})" if done.reason else ""
-        yield from (f"  Applied: {clean_words(it)}" for it in done.applied)
-        yield from (f"  Refused{by}{reason}: {clean_words(it)}" for it in done.refused)
-        yield from (f"  Void: {clean_words(it)}" for it in done.void)
-    yield from (f"  A person is asked: {clean_words(line.text)}" for line in one.asked)
-    for text in one.answer.left_out if one.answer else ():
-        yield f"  Left out: {clean_words(text)}"
+        by = f" by {done.by}" if done.by else ""
+        reason = f" ({done.reason})" if done.reason else ""
+        yield from (("Applied", it) for it in done.applied)
+        yield from ((f"Refused{by}{reason}", it) for it in done.refused)
+        yield from (("Void", it) for it in done.void)
+    yield from (("A person is asked", line.text) for line in one.asked)
+    yield from (("Left out", it) for it in (one.answer.left_out if one.answer else ()))
 
 
 def _list_budgets(view: View) -> Iterator[str]:
     research = view.research
     for use in measure_uses(research, view.jobs, view.t, view.lived):
-        used, limit = (format_amount(use.name, it) for it in (use.used, use.limit))
-        name = use.name.replace("_", " ")
-        yield f"{name}: {used} of {limit} used, {100 * use.left:.0f} % left"
+        words, left = use.words, f"{100 * use.left:.0f} % left"
+        yield f"{words['budget']}: {words['spent']} of {words['limit']} used, {left}"
     for role in ROLES:
         if calls := research.calls.get(role, 0):
             cost = research.costs.get(role, 0.0)

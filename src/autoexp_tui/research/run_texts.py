@@ -4,16 +4,15 @@ length. Names and texts of others stand behind words of ours."""
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import linear_regression
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.snapshot import Curve, GpuLoad, Live
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.criteria import (
-    CriteriaRefused,
     describe_status,
     judge_criteria,
     parse_criteria,
@@ -22,10 +21,10 @@ from autoexp_tui.research.readings import (
     Reading,
     choose_main,
     find_log,
-    measure_busy,
     measure_seconds,
     read_jobs,
 )
+from autoexp_tui.research.sections import count_kinds
 from autoexp_tui.research.state import list_jobs
 from autoexp_tui.text.log_lines import EVAL_LOSS, LEARNING_RATE, LOSS
 from autoexp_tui.text.sanitize import clean_line
@@ -43,74 +42,76 @@ if TYPE_CHECKING:
     from autoexp_tui.research.ports import View
     from autoexp_tui.research.state import Hypothesis, Item, Research, Run, Warned
 
-_MOST_OVERRIDES: Final = 400
-"""Characters of those of one run."""
-_MOST_EVIDENCE: Final = 5
+_MOST_LINE: Final = 2000
+"""Characters: overrides of an agent are whole."""
+_MOST_ROW: Final = 400
+_MOST_EVIDENCE: Final = 10
 """Newest lines."""
 _FLAT_SHARE: Final = 0.01
-"""Of its value: a metric that changed by less in the newest quarter of its steps is
-flat."""
+"""Of its value: a metric that changed by less in the newer half of its steps is flat.
+"""
 
 
-def clean_words(text: object, limit: int = 300) -> str:
+def clean_words(text: object, limit: int = _MOST_LINE) -> str:
     """A text of others as one harmless line, secrets masked."""
     return mask_text(clean_line(text, limit))
 
 
-def join_overrides(overrides: Iterable[str], limit: int = _MOST_OVERRIDES) -> str:
-    """Overrides of one run on one line; `-`: there are none."""
-    return clean_words(" ".join(overrides), limit) or "-"
+def write_block(
+    head: str, details: Iterable[tuple[str, str]] = (), quoted: Sequence[str] = ()
+) -> str:
+    """A line, and below it the details that there are, and texts of others."""
+    lines = [f"  {clean_words(f'{name}: {it}')}" for name, it in details if it]
+    lines += [f"  > {clean_words(it)}" for it in quoted[-_MOST_EVIDENCE:]]
+    return "\n".join([clean_words(head), *lines])
+
+
+def say(reason: Why, t: float) -> str:
+    """A reason as a sentence; a cockpit's keys are not for agents."""
+    return clean_words(sentence(reason, t, keys=False))
 
 
 def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
     """A run that goes on: where it stands, and where its criteria do."""
-    lines = [f"→ {clean_words(run.id)} ({_tell_use(run, view)})"]
-    lines += _tell_purpose(run.item, view.research)
-    readings = read_jobs(run, view, live)
-    main = choose_main(readings)
+    spent, research = measure_seconds(run, view), view.research
+    began = duration(spent) if spent else "not begun"
+    details = list_purpose(run.item, research)
+    main = choose_main(readings := read_jobs(run, view, live))
     if main is None:
-        return "\n".join([*lines, "  Progress: its jobs have not joined yet"])
-    if len(readings) > 1:
-        states = Counter(one.job.state.lower() for one in readings)
-        told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        lines.append(f"  Jobs: {told}; below {clean_words(main.job.name)}")
-    lines.append(f"  Progress: {_tell_progress(main, view.research.metric)}")
-    lines += _tell_trend(main.find_curve(view.research.metric))
-    if used := describe_gpus(main.gpus):
-        lines.append(f"  GPU util: {used}")
-    lines += _tell_criteria(run, main, view)
-    return "\n".join([*lines, f"  Log: {clean_words(find_log(main.job))}"])
+        details["Progress"] = "its jobs have not joined yet"
+    else:
+        states = count_kinds(one.job.state.lower() for one in readings)
+        details |= {
+            "Jobs": f"{states}; below {main.job.name}" if readings[1:] else "",
+            "Progress": _tell_progress(main, research.metric),
+            "Trend": _tell_trend(main.find_curve(research.metric)),
+            "GPU util": describe_gpus(main.gpus),
+            "Kill criteria": _tell_criteria(run, main, view),
+            "Log": find_log(main.job),
+        }
+    head = f"→ {run.id} ({plural(run.gpus, 'GPU')}, {began})"
+    return write_block(head, details.items())
 
 
-def _tell_use(run: Run, view: View) -> str:
-    spent = measure_seconds(run, view)
-    return f"{plural(run.gpus, 'GPU')}, {duration(spent) if spent else 'not begun'}"
-
-
-def _tell_purpose(item: Item, research: Research) -> Iterator[str]:
-    if item.hypothesis:
-        known = research.hypotheses.get(item.hypothesis)
-        said = f"{known.id}: {known.description}" if known else item.hypothesis
-        yield f"  Hypothesis: {clean_words(said)}"
-    if item.config_ref:
-        yield f"  Config: {clean_words(item.config_ref)}"
-    if item.overrides:
-        yield f"  Overrides: {join_overrides(item.overrides)}"
-    if item.expects:
-        yield f"  Expects: {clean_words(item.expects)}"
-    if item.note:
-        yield f"  Note: {clean_words(item.note)}"
+def list_purpose(item: Item, research: Research) -> dict[str, str]:
+    """What an item is for, and what it sets."""
+    known = research.hypotheses.get(item.hypothesis)
+    return {
+        "Hypothesis": f"{known.id}: {known.description}" if known else item.hypothesis,
+        "Config": item.config_ref,
+        "Overrides": " ".join(item.overrides),
+        "Expects": item.expects,
+        "Note": item.note,
+    }
 
 
 def _tell_progress(one: Reading, metric: str) -> str:
-    live, state = one.live, one.job.state.lower()
+    live = one.live
     if live.step is None:
-        return f"no step yet, {state}"
-    total = f"/{live.total}" if live.total else ""
-    told = [f"step {live.step}{total}"]
+        return f"no step yet, {one.job.state.lower()}"
+    told = [f"step {live.step}/{live.total}" if live.total else f"step {live.step}"]
     for name in dict.fromkeys((metric, LOSS, EVAL_LOSS, LEARNING_RATE)):
-        fact = one.find_value(name)
-        if fact is not None:
+        if fact := one.find_value(name):
             change = _tell_change(fact.value, one.find_curve(name))
             told.append(f"{name} {format_number(fact.value)}{change}")
     if live.rate and live.total and live.total > live.step:
@@ -120,116 +121,85 @@ def _tell_progress(one: Reading, metric: str) -> str:
 
 def _tell_change(value: float, curve: Curve | None) -> str:
     """Against the first point of its curve."""
-    if curve is None or not curve.values or not math.isfinite(value):
+    first = curve.values[0] if curve and curve.values else value
+    if first == value or not math.isfinite(value):
         return ""
-    first = curve.values[0]
-    arrow = "↓" if value < first else "↑"
-    return f" ({arrow} from {format_number(first)})" if value != first else ""
+    return f" ({'↓' if value < first else '↑'} from {format_number(first)})"
 
 
-def _tell_trend(curve: Curve | None) -> Iterator[str]:
-    """How the metric moved over the newest quarter of its steps."""
+def _tell_trend(curve: Curve | None) -> str:
+    """How the metric moved over the newer half of its steps."""
     if curve is None or len(curve.steps) < 2:
-        return
-    last = curve.steps[-1]
-    since = last - (last - curve.steps[0]) / 4
-    points = list(zip(curve.steps, curve.values, strict=True))
-    newest = [one for one in points if one[0] >= since]
-    newest = newest if len(newest) > 2 else points
-    (begin, old), (end, new) = newest[0], newest[-1]
-    slope = linear_regression(*zip(*newest, strict=True)).slope
-    if abs(slope) * (end - begin) < _FLAT_SHARE * max(abs(old), abs(new)):
-        yield "  Trend: flat"
-        return
+        return ""
+    middle = (curve.steps[0] + curve.steps[-1]) / 2
+    at = min(bisect_left(curve.steps, middle), len(curve.steps) - 2)
+    steps, values = curve.steps[at:], curve.values[at:]
+    slope = linear_regression(steps, values).slope
+    least = _FLAT_SHARE * max(abs(values[0]), abs(values[-1]))
+    if abs(slope) * (steps[-1] - steps[0]) < least:
+        return "flat"
     pace = format_number(float(f"{abs(slope):.3g}"))
-    yield f"  Trend: {'decreasing' if slope < 0 else 'rising'}, {pace} a step"
+    return f"{'decreasing' if slope < 0 else 'rising'}, {pace} a step"
 
 
 def describe_gpus(loads: Sequence[GpuLoad]) -> str:
-    """`78 %, memory 36 GB of 85 GB`: the mean of GPUs; empty: none told anything."""
-    busy = measure_busy(loads)
-    told = [] if busy is None else [f"{busy:.0f} %"]
-    used = [one.used_mib for one in loads if one.used_mib is not None]
-    total = [one.total_mib for one in loads if one.total_mib is not None]
-    if used:
-        of = f" of {size(math.fsum(total) * 2**20)}" if total else ""
-        told.append(f"memory {size(math.fsum(used) * 2**20)}{of}")
+    """`78 %, memory 36 GB of 85 GB`; empty: none told anything."""
+    busy = [one.busy_percent for one in loads if one.busy_percent is not None]
+    told = [f"{fmean(busy):.0f} %"] if busy else []
+    if used := sum(one.used_mib or 0.0 for one in loads):
+        total = sum(one.total_mib or 0.0 for one in loads)
+        told.append(f"memory {size(used * 2**20)} of {size(total * 2**20)}")
     return ", ".join(told)
 
 
-def _tell_criteria(run: Run, main: Reading, view: View) -> Iterator[str]:
-    text = run.item.kill_criteria
-    if run.kill_shown:
-        yield f"  Kill criteria: TRIGGERED, it is being ended: {run.kill_shown}"
-    elif text:
-        try:
-            status = judge_criteria(parse_criteria(text), main.read_facts(view))
-        except CriteriaRefused:
-            yield f"  Kill criteria: {clean_words(text)}"
-        else:
-            yield f"  Kill criteria: {describe_status(status)}"
+def _tell_criteria(run: Run, main: Reading, view: View) -> str:
+    if run.kill_shown or not run.item.kill_criteria:
+        return run.kill_shown and f"TRIGGERED, it is being ended: {run.kill_shown}"
+    criteria = parse_criteria(run.item.kill_criteria)
+    return describe_status(judge_criteria(criteria, main.read_facts(view)))
 
 
 def describe_completed(run: Run, view: View) -> str:
     """A row of the table, for a run that has ended."""
     end, item = run.ended, run.item
     assert end is not None
-    result = format_metric(end.result)
-    step = "-" if end.step is None else str(end.step)
-    seconds = str(round(measure_seconds(run, view)))
-    met = {True: "yes", False: "no", None: "-"}[end.met]
-    named, given = item.hypothesis[:60] or "-", " ".join(item.overrides) or "-"
-    cells = (run.id, result, step, seconds, met, named, given)
-    return clean_words(" | ".join(cells), _MOST_OVERRIDES)
+    cells = (
+        run.id,
+        format_metric(end.result),
+        "-" if end.step is None else str(end.step),
+        str(round(measure_seconds(run, view))),
+        {True: "yes", False: "no", None: "-"}[end.met],
+        item.hypothesis[:60] or "-",
+        " ".join(item.overrides) or "-",
+    )
+    return clean_words(" | ".join(cells), _MOST_ROW)
 
 
 def describe_failed(run: Run, view: View) -> str:
     """A run that did not complete, and what was done about it."""
     end = run.ended
     assert end is not None
-    cause = f" by {end.cause.replace('_', ' ')}" if end.cause else ""
-    kind = f" ({end.mechanical})" if end.mechanical else ""
-    spent = duration(measure_seconds(run, view))
-    step = f" at step {end.step}" if end.step is not None else ""
-    result = f", result {format_number(end.result)}" if end.result is not None else ""
-    head = f"- {clean_words(run.id)}: {end.outcome}{cause}{kind}{step} after {spent}"
-    lines = [f"{head}{result}", *_tell_purpose(run.item, view.research)]
-    if problem := clean_words(run.kill_shown or end.problem):
-        lines.append(f"  Problem: {problem}")
-    if run.fix_applied:
-        again = f", as {clean_words(run.fix_relaunch)}" if run.fix_relaunch else ""
-        lines.append(f"  Fixed: {clean_words(run.fix_applied)}{again}")
-    jobs = list_jobs(run, view.jobs)[-1:]
-    lines += [f"  Log: {clean_words(find_log(job))}" for job in jobs]
-    return "\n".join(lines)
+    head = f"- {run.id}: {end.outcome}"
+    head += f" by {end.cause.replace('_', ' ')}" if end.cause else ""
+    head += f" ({end.mechanical})" if end.mechanical else ""
+    head += f" at step {end.step}" if end.step is not None else ""
+    head += f" after {duration(measure_seconds(run, view))}"
+    head += f", result {format_number(end.result)}" if end.result is not None else ""
+    details = {
+        **list_purpose(run.item, view.research),
+        "Problem": run.kill_shown or end.problem,
+        "Fixed": run.fix_applied and _tell_fix(run, view.research),
+        "Log": "".join(map(find_log, list_jobs(run, view.jobs)[-1:])),
+    }
+    return write_block(head, details.items())
 
 
-def describe_fix(run: Run, research: Research) -> str:
-    """What was done about a run, and what came of that."""
-    again = research.runs.get(run.fix_relaunch)
-    became = "not started yet"
-    if again is not None:
-        end = again.ended
-        became = "runs" if end is None else f"{end.outcome} {end.mechanical}".strip()
-    fix = clean_words(run.fix_applied)
-    given = f" ({join_overrides(again.item.overrides)})" if again else ""
-    return f"- {clean_words(run.id)}: {fix} -> {became}{given}"
-
-
-def describe_item(item: Item, research: Research) -> str:
-    """An item of the list on one line: what it is, and what it waits for."""
-    gpus = f" ({plural(item.wanted_gpus, 'GPU')})" if research.has_gpus else ""
-    told = [f"{clean_words(item.id)}{gpus}"]
-    if item.by:
-        told.append(f"put there by {clean_words(item.by)}")
-    if item.hypothesis:
-        told.append(f"for {clean_words(item.hypothesis, 100)}")
-    if item.overrides:
-        told.append(join_overrides(item.overrides))
-    if item.depends_on:
-        names = [clean_words(one) for one in item.depends_on]
-        told.append(f"depends on {join_some(names, 8)}")
-    return ", ".join(told)
+def _tell_fix(run: Run, research: Research) -> str:
+    """What was done about it, and what came of that."""
+    if not (again := research.runs.get(run.fix_relaunch)):
+        return run.fix_applied
+    became = again.ended.outcome if again.ended else "running"
+    return f"{run.fix_applied} ({became}), as {again.id}"
 
 
 def count_free_gpus(research: Research) -> int:
@@ -239,53 +209,11 @@ def count_free_gpus(research: Research) -> int:
 def describe_hypothesis(one: Hypothesis) -> str:
     failed = one.consecutive_failures
     row = f", {plural(failed, 'failure')} in a row" if failed else ""
-    expects = f"; expects {clean_words(one.expects)}" if one.expects else ""
-    runs = [clean_words(run) for run in one.runs[-12:]]
-    older = len(one.runs) - len(runs)
-    more = f" and {older} older" if older else ""
-    head = (
-        f"- {clean_words(one.id)} [{one.status}{row}]: {clean_words(one.description)}"
-    )
-    lines = [head + expects]
-    lines += [f"  Runs: {', '.join(runs)}{more}"] if runs else []
-    lines += [f"  > {clean_words(it)}" for it in one.evidence[-_MOST_EVIDENCE:]]
-    return "\n".join(lines)
-
-
-def say(reason: Why, t: float) -> str:
-    """A reason as a sentence of one line; a cockpit's keys are not for agents."""
-    return clean_words(sentence(reason, t, keys=False), 600)
+    expects = f"; expects {one.expects}" if one.expects else ""
+    head = f"- {one.id} [{one.status}{row}]: {one.description}{expects}"
+    runs = join_some(one.runs[::-1], 12)
+    return write_block(head, [("Runs, newest first", runs)], one.evidence)
 
 
 def describe_warning(one: Warned, t: float) -> str:
-    head = f"- {one.severity}: {say(one.why, t)}"
-    shown = [f"  > {clean_words(it)}" for it in one.evidence[-2 * _MOST_EVIDENCE :]]
-    return "\n".join([head, *shown])
-
-
-def fold_completed(runs: Sequence[Run], research: Research) -> str:
-    """Older runs of the table in one row."""
-    told = [(run.ended.result, run.id) for run in runs if run.ended]
-    results = [(value, name) for value, name in told if value is not None]
-    text = f"and {plural(len(runs), 'older run')}"
-    if not results:
-        return f"{text}, none with a result"
-    low, high = min(results), max(results)
-    best, worst = (high, low) if research.mode == "max" else (low, high)
-    met = Counter(run.ended.met for run in runs if run.ended)
-    return (
-        f"{text}: best {format_number(best[0])} ({clean_words(best[1])}), worst "
-        f"{format_number(worst[0])}; {met[True]} as expected, {met[False]} not"
-    )
-
-
-def fold_failed(runs: Sequence[Run]) -> str:
-    ends = [run.ended for run in runs if run.ended]
-    return fold_counts("runs", (it.mechanical or it.cause or it.outcome for it in ends))
-
-
-def fold_counts(noun: str, kinds: Iterable[str]) -> str:
-    """`and 12 older hypotheses: 3 open, 9 rejected`."""
-    counts = Counter(kinds)
-    told = [f"{count} {clean_words(kind)}" for kind, count in sorted(counts.items())]
-    return f"and {counts.total()} older {noun}: {join_some(told, 12)}"
+    return write_block(f"- {one.severity}: {say(one.why, t)}", (), one.evidence)

@@ -3,89 +3,91 @@ whole, and what is behind them is folded into a line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from autoexp_tui.model.masking import mask_text
-from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.sanitize import clean, clean_line
+from autoexp_tui.text.spelling import join_some
 
 _FOLD_BYTES: Final = 240
 """That the line about what is behind may take."""
 _CUT: Final = "… (cut)"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Section:
     title: str
     entries: Iterable[str]
     """By their worth, most first; made as far as there is room."""
-    fold: Callable[[int], str] = lambda shown: "(the rest is left out)"
-    """A line about the entries behind the first `shown`."""
+    kinds: Sequence[str] = ()
+    """What each entry is, for the line about those that are left out."""
     head: str = ""
     """Above the entries, where there are any."""
     is_newest_last: bool = False
     """Whether the entries are shown the other way round."""
-    is_whole: bool = True
-    _shown: list[str] = field(default_factory=list)
-    _rest: str = ""
 
-    @property
-    def frame(self) -> int:
-        """Bytes that it takes beside its entries."""
-        return measure(f"\n# {self.title}\n\n{self.head or 'None.'}")
-
-    @property
-    def size(self) -> int:
-        """Bytes of the entries that are shown, and of the line about the others."""
-        return sum(map(measure, filter(None, [*self._shown, self._rest])))
-
-    def take(self, room: int) -> None:
-        """Make the entries, up to the first that does not fit into `room` bytes."""
+    def take(self, room: int) -> list[str]:
+        """The entries, up to the first that does not fit into `room` bytes."""
+        taken = list[str]()
         for entry in self.entries:
-            self._shown.append(entry)
+            taken.append(entry)
             room -= measure(entry)
             if room < 0:
-                self.is_whole = False
-                return
+                break
+        return taken
 
-    def cut(self, room: int) -> None:
-        """Show what fits into `room` bytes; of the first entry at least its start."""
-        if self.is_whole and self.size <= max(0, room):
-            return
-        kept, left = list[str](), room - _FOLD_BYTES
-        for entry in self._shown:
+    def render(self, taken: Sequence[str], room: int) -> str:
+        """With those that fit into `room` bytes, of the first at least its start."""
+        if measure(text := self._join(taken)) <= room or not taken:
+            return text
+        room -= measure(self._join([])) + _FOLD_BYTES
+        left, kept = room, list[str]()
+        for entry in taken:
             left -= measure(entry)
             if left < 0:
                 break
             kept.append(entry)
-        start = cut_text(self._shown[0], room - _FOLD_BYTES - 1)
-        self._shown = kept or list(filter(None, [start]))
-        rest = self.fold(len(self._shown))
-        self._rest, self.is_whole = cut_text(rest, min(room, _FOLD_BYTES) - 1), False
+        kept = kept or [cut_text(taken[0], room)]
+        return self._join([*kept, cut_text(self._fold(len(kept)), _FOLD_BYTES - 1)])
 
-    def render(self) -> str:
-        lines = [*self._shown, self._rest][:: -1 if self.is_newest_last else 1]
-        body = "\n".join(filter(None, [self.head if self._shown else "", *lines]))
-        return f"\n# {self.title}\n\n{body or 'None.'}\n"
+    def _fold(self, shown: int) -> str:
+        rest = self.kinds[shown:]
+        if not rest:
+            return "(the rest is left out)"
+        word = "older" if self.is_newest_last else "more"
+        return f"and {len(rest)} {word}: {clean_line(count_kinds(rest))}"
+
+    def _join(self, entries: Sequence[str]) -> str:
+        lines = entries[:: -1 if self.is_newest_last else 1]
+        body = "\n".join(filter(None, [self.head, *lines])) if lines else "None."
+        return f"\n# {self.title}\n\n{body}\n"
 
 
-def fit_sections(sections: Sequence[Section], room: int) -> None:
-    """Cut sections to `room` bytes together: those that need little have it, the others
+def render_sections(sections: Sequence[Section], room: int) -> list[str]:
+    """Sections in `room` bytes together: those that need little have it, the others
     share the rest alike."""
-    room -= sum(one.frame for one in sections)
-    for one in sections:
-        one.take(room)
-    # The larger ones last; among equals the order is theirs.
-    by_size = sorted(sections, key=lambda one: (not one.is_whole, one.size))
-    for at, one in enumerate(by_size):
-        one.cut(room // (len(by_size) - at))
-        room -= one.size
+    taken = [one.take(room) for one in sections]
+    texts = [""] * len(sections)
+    by_size = sorted(range(len(sections)), key=lambda at: sum(map(measure, taken[at])))
+    for place, at in enumerate(by_size):
+        share = room // (len(sections) - place)
+        texts[at] = sections[at].render(taken[at], share)
+        room -= measure(texts[at])
+    return texts
+
+
+def count_kinds(kinds: Iterable[str]) -> str:
+    """`3 open, 9 rejected`."""
+    counts = Counter(kinds)
+    return join_some([f"{counts[kind]} {kind}" for kind in sorted(counts)], 12)
 
 
 def measure(text: str) -> int:
     """Bytes of a text and of the end of its line."""
-    return len(text) + 1 if text.isascii() else len(text.encode()) + 1
+    return len(text.encode()) + 1
 
 
 def cut_text(text: str, most: int) -> str:

@@ -16,8 +16,6 @@ from autoexp_tui.research.readings import (
     Reading,
     choose_main,
     find_log,
-    list_points,
-    measure_busy,
     measure_seconds,
     read_jobs,
 )
@@ -27,7 +25,7 @@ from autoexp_tui.text.log_lines import EVAL_LOSS, LEARNING_RATE, LOSS
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.research.ports import View
-    from autoexp_tui.research.state import Consultation, Item, Research, Run
+    from autoexp_tui.research.state import Consultation, Item, Run
 
 VERSION: Final = 1
 MOST_POINTS: Final = 200
@@ -47,18 +45,14 @@ def build_state(view: View, live: Mapping[str, Live]) -> dict[str, Any]:
     not finite is a text. `live`: of jobs that are watched. Times are seconds of Unix
     time, as the session counts them."""
     research = view.research
+    objective = _list_fields(research.options.objective)
+    best = {"run_id": research.best_run, "result": research.best}
     made = {
         "version": VERSION,
         "as_of": view.t,
         "goal": research.options.goal,
-        "objective": {
-            **_list_fields(research.options.objective),
-            "metric": research.metric,
-            "mode": research.mode,
-        },
-        "best_result": None
-        if research.best is None
-        else {"run_id": research.best_run, "result": research.best},
+        "objective": objective | {"metric": research.metric, "mode": research.mode},
+        "best_result": None if research.best is None else best,
         "rounds_since_improvement": research.rounds_since_improvement,
         "reflection": research.reflection,
         "hypotheses": [*research.hypotheses.values()],
@@ -83,16 +77,15 @@ def _thaw(value: Any, t: float) -> Any:
     """As JSON has it: reasons are sentences, records objects; secrets are masked."""
     if isinstance(value, Why):
         return sentence(value, t, keys=False)
-    if isinstance(value, str):
-        return mask_text(value)
+    if is_dataclass(value):
+        return _thaw(_list_fields(value), t)
     if isinstance(value, Mapping):
         return {str(key): _thaw(part, t) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_thaw(part, t) for part in value]
-    if is_dataclass(value):
-        return _thaw(_list_fields(value), t)
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    return value if is_finite else str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return mask_text(value) if isinstance(value, str) else value
 
 
 def _list_fields(record: Any, *without: str) -> dict[str, Any]:
@@ -111,7 +104,7 @@ def _list_run(run: Run, view: View, live: Mapping[str, Live]) -> dict[str, Any]:
     running = {JobState.RUNNING, JobState.SUSPENDED}
     is_begun = any(one.job.state in running for one in readings)
     return {
-        **{key: it for key, it in _list_item(run.item).items() if key != "id"},
+        **_list_item(run.item),
         **_list_fields(run, "id", "item", "ended"),
         **(_list_fields(end, "outcome", "problem") if end else {}),
         "run_id": run.id,
@@ -119,32 +112,46 @@ def _list_run(run: Run, view: View, live: Mapping[str, Live]) -> dict[str, Any]:
         "error": (end.problem or None) if end else None,
         "seconds": measure_seconds(run, view),
         "log_path": find_log(main.job) if main else None,
-        "live_metrics": _list_metrics(main) if main else {},
-        "metrics_history": _list_history(main, view.research) if main else [],
+        "live_metrics": _list_metrics(main.live) if main else {},
+        "metrics_history": _list_history(main, view.research.metric) if main else [],
     }
 
 
-def _list_metrics(main: Reading) -> dict[str, Any]:
+def _list_metrics(live: Live) -> dict[str, Any]:
     """The newest values of a run; what is not known is left out."""
-    live = main.live
     values = {_NAMES.get(name, name): it for name, it in sorted(live.metrics.items())}
-    busy = measure_busy(main.gpus)
-    own = {"step": live.step, "total": live.total, "gpu_util_pct": busy}
-    more = {"steps_per_sec": live.rate, "last_updated": live.last_step_at}
-    known = {**own, **values, **more}
+    steps = {"step": live.step, "total": live.total, "steps_per_sec": live.rate}
+    known = {**steps, **values, "last_updated": live.last_step_at}
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _list_history(main: Reading, research: Research) -> list[dict[str, Any]]:
-    """A run's metrics over its steps, thinned; of a job without curves its extremes
-    and what it told last."""
-    names = dict.fromkeys((research.metric, LOSS, EVAL_LOSS))
-    told = [name for name in names if main.find_value(name)]
+def _list_history(main: Reading, metric: str) -> list[dict[str, Any]]:
+    """A run's metrics over its steps, evenly thinned, the first and the last among
+    them; where one was no finite number, nan."""
+    told = [
+        it for it in dict.fromkeys((metric, LOSS, EVAL_LOSS)) if main.find_value(it)
+    ]
     rows: dict[int, dict[str, Any]] = {}
     for name in told:
-        for step, value in list_points(main, name, MOST_POINTS // len(told)):
+        points, most = _list_points(main, name), MOST_POINTS // len(told)
+        if (last := len(points) - 1) >= most:
+            points = [points[round(at * last / (most - 1))] for at in range(most)]
+        for step, value in points:
             rows.setdefault(step, {"step": step})[_NAMES.get(name, name)] = value
     return [rows[step] for step in sorted(rows)]
+
+
+def _list_points(one: Reading, metric: str) -> list[tuple[int, float]]:
+    """By steps; without a curve its extremes and the newest."""
+    if curve := one.find_curve(metric):
+        known = dict.fromkeys(curve.gaps, math.nan)
+        known |= zip(curve.steps, curve.values, strict=True)
+    else:
+        ends = (one.live.lows.get(metric), one.live.highs.get(metric))
+        known = {step: value for value, step in filter(None, ends)}
+        if newest := one.find_value(metric):
+            known[newest.step] = newest.value
+    return sorted(known.items())
 
 
 def _list_budget(view: View) -> dict[str, Any]:
@@ -168,4 +175,4 @@ def _list_call(one: Consultation) -> dict[str, Any]:
     """What led to a call, what came of it, and what was done about that. The items of
     its answer are left out: the list and the runs have them."""
     answer = _list_fields(one.answer, "items", "hypotheses") if one.answer else None
-    return {**_list_fields(one, "answer"), "answer": answer}
+    return _list_fields(one) | {"answer": answer}

@@ -21,9 +21,12 @@ _FACTOR: Final = 5.0
 _NEAR: Final = 2.5
 """A rate that is no farther off than this factor is near enough."""
 _BATCHES: Final = (256, 512, 1024, 2048, 4096)
-_WIDTHS: Final = (512, 1024)
-_LONG: Final = 480_000
-"""Samples, three times as many as other runs see."""
+_WIDTHS: Final = (384, 512)
+_BATCH: Final = 64
+"""Of the config, where a run has no other."""
+_LONGER: Final = 10
+"""Times the samples of other runs, at the rate over `_SLOWER`."""
+_SLOWER: Final = 25
 _HOPELESS: Final = 0.35
 """So far above the best result no run catches up after two fifths of its steps."""
 _WORSE: Final = 0.15
@@ -101,8 +104,8 @@ def _list_kills(
     """Runs that are not worth going on, with the reason."""
     running = [run for run in context.runs.values() if run.status == "running"]
     for run in running:
-        if run.hypothesis in closed:
-            yield run.id, f"the study {run.hypothesis} is over"
+        if run.id.startswith(closed):
+            yield run.id, "what it was to tell is decided"
         elif base is not None and (behind := measure_lag(context, base, run)) > _WORSE:
             told = f"{behind:.2f} above {base.id} at the same step"
             yield run.id, f"{context.metric} is {told}"
@@ -114,7 +117,8 @@ def measure_lag(context: Context, base: Run, run: Run) -> float:
     if is_other or run.step is None or run.result is None:
         return 0.0  # their steps are not those of the base
     curve = context.curves.get(base.id, {})
-    passed = [step for step in curve if (base.step or 0) // 5 <= step <= run.step]
+    # What is measured at the very step that it is at may not be told yet.
+    passed = [step for step in curve if (base.step or 0) // 5 <= step < run.step]
     return run.result - curve[max(passed)] if passed else 0.0
 
 
@@ -135,30 +139,26 @@ def _study_rates(context: Context, base: Run | None) -> Study:
     names = (*context.runs, *context.listed)
     begun = {name.removeprefix("rate") for name in names if name.startswith("rate")}
     runs = {float(name): context.find_ended(f"rate{name}") for name in begun}
-    wanted: Sequence[float] = ()
     known = {
         rate: _get_result(run) if run.status == "completed" else math.inf
         for rate, run in runs.items()
         if run is not None
     }
-    is_told = base is not None and len(known) == len(runs)
-    if not runs:
-        wanted = FIRST_RATES
-    elif is_told:
-        wanted = choose_rates(known)
-    status, learnt = "open", ""
-    if known and base is not None:
+    status, learnt = "open", "two rates are tried first"
+    wanted: Sequence[float] = () if runs else FIRST_RATES
+    if base is not None:
         best = min(known, key=known.__getitem__)
-        learnt = f"best so far {spell(best)} with {known[best]:.4g} of {len(known)}"
-        if is_told and not wanted:
-            status = "confirmed" if best == max(known) else "rejected"
-            learnt += f"; it holds up to {spell(best)}, and no rate near it was better"
+        learnt = f"of {len(known)} the best is {spell(best)}, with {known[best]:.4g}"
+        if len(known) == len(runs):
+            wanted = choose_rates(known)
+            end = "confirmed" if best == max(known) else "rejected"
+            status = status if wanted else end
     return Study(
         id="rate",
         claim="A higher learning rate converges faster.",
         status=status,
         items=[_make_rate(rate, context, base) for rate in wanted],
-        learnt=learnt or "two rates are tried first",
+        learnt=learnt,
     )
 
 
@@ -177,21 +177,23 @@ def choose_rates(known: Mapping[float, float]) -> tuple[float, ...]:
     return tuple(math.sqrt(low * high) for low, high in gaps)
 
 
+def _make_item(study: str, name: str, note: str, *overrides: str, **more: Any) -> Item:
+    given = {"hypothesis": study, "overrides": [*overrides], "note": note}
+    return {"id": f"{study}{name}", **given, **more}
+
+
 def _make_rate(rate: float, context: Context, base: Run | None) -> Item:
-    item = {
-        "id": name_rate(rate),
-        "hypothesis": "rate",
-        "overrides": [f"lr={spell(rate)}"],
-        "note": "one of the first two" if base is None else "beside the best rate",
-    }
+    given = f"lr={spell(rate)}"
     if base is None:
-        return item
+        return _make_item("rate", spell(rate), "one of the first two", given)
     late = 2 * (base.step or 0) // 5
     worst = f"{_get_result(base) + _HOPELESS:.4g}"
-    item["kill_criteria"] = f"{context.metric} > {worst} after step {late}"
+    more = {"kill_criteria": f"{context.metric} > {worst} after step {late}"}
     if rate > float(base.overrides["lr"]):
-        item["expects"] = _beat(base, context)
-    return item
+        more["expects"] = _beat(base, context)
+    else:
+        more["hypothesis"] = ""  # what a lower rate comes to says nothing against it
+    return _make_item("rate", spell(rate), "beside the best rate", given, **more)
 
 
 def _beat(run: Run, context: Context) -> str:
@@ -199,33 +201,25 @@ def _beat(run: Run, context: Context) -> str:
 
 
 def _study_patience(context: Context, base: Run) -> Study:
-    rate = float(base.overrides["lr"]) / _FACTOR
-    item = {
-        "id": "patience",
-        "hypothesis": "patience",
-        "overrides": [f"lr={spell(rate)}", f"samples={_LONG}"],
-        "expects": _beat(base, context),
-        "note": f"a fifth of the rate of {base.id}, three times its samples",
-    }
-    claim = "A low learning rate wins when a run is three times as long."
+    rate = spell(float(base.overrides["lr"]) / _SLOWER)
+    samples = _LONGER * _BATCH * (base.step or 0)
+    note = f"{base.id} at a small part of its rate, with {_LONGER} times its samples"
+    given, beat = (f"lr={rate}", f"samples={samples}"), _beat(base, context)
+    item = _make_item("patience", "", note, *given, expects=beat)
+    claim = "A low learning rate wins when a run is ten times as long."
     return _conclude("patience", claim, [item], context)
 
 
 def _study_batches(context: Context, base: Run) -> Study:
     """The next size when the last one has shown something, until a warning fires."""
+    rate, beat = f"lr={base.overrides['lr']}", _beat(base, context)
     wanted: list[Item] = []
     for size in _BATCHES:
-        item: Item = {
-            "id": f"batch{size}",
-            "hypothesis": "batch",
-            "overrides": [f"lr={base.overrides['lr']}", f"batch_size={size}"],
-            "expects": _beat(base, context),
-            "note": f"{base.id} with another batch",
-        }
-        wanted.append(item)
-        run = context.find_ended(item["id"])
+        note, given = f"{base.id} with another batch", (rate, f"batch_size={size}")
+        wanted.append(_make_item("batch", f"{size}", note, *given, expects=beat))
+        run = context.find_ended(f"batch{size}")
         if run is None or run.status == "failed":
-            status, learnt = "open", f"{item['id']} is to tell"
+            status, learnt = "open", f"batch{size} is to tell"
             break
     else:
         status = "confirmed" if run and run.is_met else "rejected"
@@ -238,21 +232,12 @@ def _study_batches(context: Context, base: Run) -> Study:
 
 
 def _study_widths(context: Context, base: Run) -> Study:
-    wanted: list[Item] = []
-    before = base.id
+    rate, wanted, before = f"lr={base.overrides['lr']}", list[Item](), base.id
     for width in _WIDTHS:
-        name = f"width{width}"
-        wanted.append(
-            {
-                "id": name,
-                "hypothesis": "width",
-                "overrides": [f"lr={base.overrides['lr']}", f"hidden={width}"],
-                "depends_on": [] if before == base.id else [before],
-                "baseline_run": before,
-                "note": f"{before} with a wider layer",
-            }
-        )
-        before = name
+        more = {"baseline_run": before, "depends_on": [before]}
+        note, given = f"{before} with a wider layer", (rate, f"hidden={width}")
+        wanted.append(_make_item("width", f"{width}", note, *given, **more))
+        before = f"width{width}"
     claim = "A wider hidden layer lowers the loss."
     return _conclude("width", claim, wanted, context)
 
@@ -261,13 +246,8 @@ def _study_repeat(context: Context, base: Run) -> Study:
     done = [run for run in context.runs.values() if run.status == "completed"]
     best = min((run for run in done if run.id != "repeat"), key=_get_result)
     given = [f"{key}={value}" for key, value in best.overrides.items()]
-    item = {
-        "id": "repeat",
-        "hypothesis": "repeat",
-        "overrides": [*given, "seed=1"],
-        "expects": _beat(base, context),
-        "note": f"{best.id} from another seed",
-    }
+    note, beat = f"{best.id} from another seed", _beat(base, context)
+    item = _make_item("repeat", "", note, *given, "seed=1", expects=beat)
     claim = "What is best is so from another seed, too."
     return _conclude("repeat", claim, [item], context)
 
