@@ -59,7 +59,7 @@ async def test_it_tells_why_the_agent_woke_what_it_saw_and_what_it_answered(
     async with cockpit(researching(), size) as seat:
         await seat.see(
             "7",
-            research="1 run, 3 listed, 4 ended|2.310 r1|– void|run finished: r4",
+            research="1 run, 3 listed, 4 ended|best 2.310 r1|– void|run finished: r4",
             detail="What c1 proposes|kills: end r5",
             now="c3 (run finished: r4, r3)|calls|6 of 20",
         )
@@ -137,7 +137,7 @@ async def test_what_cannot_be_meant_is_told_in_the_dialog_and_not_sent() -> None
     async with cockpit(researching()) as seat:
         for row, keys, problem in (
             ("item:x1", "E hear y", "nothing is changed"),
-            ("item:x2", "E hear j j j j tab 'loss enter hear y", "ends if"),
+            ("item:x2", "E hear j j j j tab 'loss enter hear y", "its kill_criteria"),
             (
                 "item:x2",
                 "E hear j j j j j j tab 'x enter hear y",

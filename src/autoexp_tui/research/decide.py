@@ -17,6 +17,7 @@ from autoexp_tui.actions.orders import (
 from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.policy import End, Policy
+from autoexp_tui.model.state import VOID
 from autoexp_tui.model.states import ACTIVE, Cause, why
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research import effects, events
@@ -569,4 +570,4 @@ class _Loop:
 def format_line(line: Line) -> str:
     """A line as a person is asked about it."""
     told = f"{line.kind}: {line.text}"
-    return f"{told} (void: {line.void})" if line.void else told
+    return f"{VOID}{told} ({line.void})" if line.void else told

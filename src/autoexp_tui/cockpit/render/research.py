@@ -22,16 +22,15 @@ from autoexp_tui.cockpit.spans import (
     outside,
     render_bar,
     render_pairs,
-    render_sparkline,
     spread,
-    width,
     wrap,
 )
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text
 from autoexp_tui.model.state import VOID
 from autoexp_tui.model.wording import sentence, short
-from autoexp_tui.research.budgets import Use, format_amount, measure_uses
+from autoexp_tui.research.budgets import Use, find_refusal, format_amount, measure_uses
+from autoexp_tui.research.decide import ResearchPolicy
 from autoexp_tui.research.items import Room, choose_items
 from autoexp_tui.research.jobs import find_call_dir
 from autoexp_tui.research.ports import View
@@ -71,16 +70,15 @@ SAW: Final = "Saw"
 PROMPT: Final = "prompt.md"
 """What an agent saw, in the directory of its call."""
 _PENDING: Final[State] = ("◌", "waiting", "waiting")
-_ENDS: Final[Mapping[str, State]] = {
+_ENDS: Final[Mapping[str | bool | None, State]] = {
     "completed": ("✓", "done", "done"),
+    True: ("✓", "met", "done"),
+    False: ("✗", "not met", "failed"),
     "failed": ("✗", "failed", "failed"),
     "killed": ("–", "killed", "skipped"),
     "cancelled": ("×", "cancelled", "skipped"),
 }
-_MET: Final[Mapping[bool | None, State]] = {
-    True: ("✓", "met", "done"),
-    False: ("✗", "not met", "failed"),
-}
+"""By outcome; of a run that completed, by what was expected of it."""
 _HYPOTHESES: Final[Mapping[str, State]] = {
     "open": ("◌", "open", "waiting"),
     "confirmed": ("✓", "confirmed", "done"),
@@ -107,8 +105,6 @@ class Outline:
     """Why each item of the list does not begin."""
     uses: tuple[Use, ...] = ()
     """Budgets that have a limit."""
-    steps: tuple[float, ...] = ()
-    """The best result so far, after each run that told one."""
 
 
 class _Row(NamedTuple):
@@ -137,15 +133,20 @@ def build_outline(research: Research, session: SessionView) -> Outline:
         heads=frozenset(part[0] for part in keys if part),
         waits=_find_waits(research, session),
         uses=measure_uses(research, jobs, now, lived),
-        steps=_measure_steps(research),
     )
+
+
+def find_asks(session: SessionView) -> Mapping[str, Ask]:
+    """The questions of the research that stand open."""
+    own, known = ResearchPolicy.asks, session.asks.items()
+    return {name: ask for name, ask in known if name.partition("/")[0] in own}
 
 
 def _list_parts(
     research: Research, session: SessionView
 ) -> Iterator[tuple[str, Sequence[str]]]:
     """Kinds of rows, what is new or under way first; and the names of each."""
-    for name, ask in session.asks.items():
+    for name, ask in find_asks(session).items():
         yield "ask", (name,)
         yield "line", [f"{at}:{name}" for at in range(len(ask.lines))]
     calls = [*reversed(research.consultations)]
@@ -180,17 +181,6 @@ def _find_waits(research: Research, session: SessionView) -> Mapping[str, Why]:
     return choose_items(research, free, total).waits
 
 
-def _measure_steps(research: Research) -> tuple[float, ...]:
-    steps: list[float] = []
-    best: float | None = None
-    for run in research.runs.values():
-        value = run.ended.result if run.ended else None
-        if value is not None:
-            best = value if research.is_better(value, best) else best
-            steps.append(value if best is None else best)
-    return tuple(steps)
-
-
 def find_main_job(outline: Outline, run: Run) -> JobView | None:
     """Of a run the first job that has begun and not ended, else the last that began."""
     jobs = outline.session.list_jobs(run.jobs)
@@ -201,27 +191,17 @@ def find_main_job(outline: Outline, run: Run) -> JobView | None:
 
 def find_call(outline: Outline, key: str) -> Consultation | None:
     """The consultation that a row is of, or whose code or answer it shows."""
-    kind, _, name = key.partition(":")
-    research = outline.research
-    if kind in ("ask", "line"):
-        name = name.rpartition("/")[2]
-    elif kind in ("run", "ended", "item"):
-        item = find_item(outline, key)
-        name = (item.code_ref or item.consultation) if item else ""
-    return research.consultations.get(name)
+    (kind, _, name), research = key.partition(":"), outline.research
+    run = find_run(outline, key)
+    item = run.item if run else research.find_item(name) if kind == "item" else None
+    if item is not None:
+        name = item.code_ref or item.consultation
+    return research.consultations.get(name.rpartition("/")[2])
 
 
 def find_run(outline: Outline, key: str) -> Run | None:
     kind, _, name = key.partition(":")
     return outline.research.runs.get(name) if kind in ("run", "ended") else None
-
-
-def find_item(outline: Outline, key: str) -> Item | None:
-    """The item that a row is, or that was started as the row's run."""
-    kind, _, name = key.partition(":")
-    if (run := find_run(outline, key)) is not None:
-        return run.item
-    return outline.research.find_item(name) if kind == "item" else None
 
 
 def find_files(outline: Outline, key: str) -> str:
@@ -249,22 +229,16 @@ def build_head(outline: Outline, cells: int) -> Sequence[Line]:
 
 
 def _build_best(outline: Outline, cells: int) -> Line:
-    """` best 8.12 ▇▅▃▁ 2.31 run_5  loss, lower is better`."""
+    """` best 2.31 run_5  loss, lower is better, target 2; 3 rounds without a gain`."""
     research, target = outline.research, outline.research.options.objective.target
-    better = "higher" if research.mode == "max" else "lower"
-    about = f"  {outside(research.metric)}, {better} is better"
-    if target is not None:
-        about += f", target {format_metric(target)}"
+    best = f"{format_metric(research.best)} {outside(research.best_run, 40)}"
+    about = f"  {outside(research.metric)}, "
+    about += f"{'higher' if research.mode == 'max' else 'lower'} is better"
+    about += f", target {format_metric(target)}" if target is not None else ""
     if rounds := research.rounds_since_improvement:
         about += f"; {plural(rounds, 'round')} without a gain"
-    left = Span(" best ", "muted")
-    if research.best is None:
-        return cut(line(left, "no run has a result yet", Span(about, "muted")), cells)
-    last = f" {format_metric(research.best)} {outside(research.best_run, 40)}"
-    right = line(Span(last, "strong"), Span(about, "muted"))
-    room = min(40, max(8, cells - width(right) - 6))
-    curve = Span(render_sparkline(outline.steps, room), "curve1")
-    return cut((left, curve, *right), cells)
+    told = (Span(" best ", "muted"), Span(best, "strong"), Span(about, "muted"))
+    return cut(told, cells)
 
 
 def describe_progress(outline: Outline) -> Line:
@@ -365,20 +339,16 @@ def _describe_triggers(triggers: Sequence[Trigger]) -> str:
     """`run finished: run_5, run_6; heartbeat`."""
     kinds: dict[str, list[str]] = {}
     for one in triggers:
-        kinds.setdefault(one.kind.replace("_", " "), []).append(one.about)
-    named = {kind: [one for one in about if one] for kind, about in kinds.items()}
-    return "; ".join(
-        f"{kind}: {join_some(about, 3)}" if about else kind
-        for kind, about in named.items()
-    )
+        about = kinds.setdefault(one.kind.replace("_", " "), [])
+        about += [one.about] if one.about else []
+    told = (f"{kind}: {join_some(about, 3)}" for kind, about in kinds.items())
+    return "; ".join(text.rstrip(": ") for text in told)
 
 
 def _build_goal_row(outline: Outline, _: str) -> _Row:
     research = outline.research
-    state: State = ("●", "goal", "strong")
-    if research.stopped is not None:
-        state = ("●", "ended", "accent")
-    return _Row(state, "", outside(research.options.goal or research.reflection))
+    word = "ended" if research.stopped else "goal"
+    return _Row(("●", word, "strong"), "", outside(research.options.goal))
 
 
 def _build_run_row(outline: Outline, name: str) -> _Row:
@@ -390,11 +360,9 @@ def _build_run_row(outline: Outline, name: str) -> _Row:
         told = _describe_run(outline, run, job)
         return _Row(state, outside(name), what, format_metric(result), told)
     end = run.ended
-    state = _ENDS[end.outcome]
-    if end.outcome == "completed":
-        state = _MET.get(end.met, state)
-    elif end.mechanical:
-        state = (state[0], outside(end.mechanical, 20), state[2])
+    is_judged = end.outcome == "completed" and end.met is not None
+    glyph, word, role = _ENDS[end.met if is_judged else end.outcome]
+    state = (glyph, outside(end.mechanical, 20) or word, role)
     why = run.kill_shown or end.problem or end.shown
     if run.fix_relaunch:
         why = f"fixed as {run.fix_relaunch}: {run.fix_applied}"
@@ -522,10 +490,13 @@ def describe_agent(outline: Outline) -> str:
     if calls:
         told = (f"{one.id} ({_describe_purpose(one)})" for one in calls)
         return f"an agent is called: {', '.join(told)}"
+    refusal = find_refusal(research, "research", outline.uses)
+    if research.triggers and refusal is not None:
+        return f"no agent is called: {sentence(refusal, now)}"
     if research.triggers:
         return f"the next call is for {_describe_triggers(research.triggers)}"
-    if outline.session.asks:
-        return f"waits for you: {', '.join(outline.session.asks)}"
+    if asks := find_asks(outline.session):
+        return f"waits for you: {', '.join(asks)}"
     since = now - outline.session.snapshot.absent - research.last_call_lived
     left = duration(max(0.0, research.options.heartbeat_seconds - since))
     return f"no call is due; the heartbeat comes in {left}"
@@ -561,9 +532,9 @@ def _list_each(label: str, texts: Iterable[str]) -> Pairs:
         label = ""
 
 
-def _list_texts(text: str) -> Pairs:
-    """As the agent is told it, without its first line: `Note: what it is for`."""
-    for row in text.splitlines()[1:]:
+def _list_texts(rows: Iterable[str]) -> Pairs:
+    """As the agent is told it: `Note: what it is for`."""
+    for row in rows:
         label, colon, rest = row.strip().partition(": ")
         label = "Ends if" if label == "Kill criteria" else label
         yield (label, rest) if colon else ("", row.strip())
@@ -583,11 +554,8 @@ def _list_call(outline: Outline, name: str) -> Pairs:
     """Why it woke, what it saw, what it answered, and what became of that."""
     research, now = outline.research, outline.session.now
     one = research.consultations[name]
-    told = (
-        f"{clock_time(one.at, now)} {one.kind.replace('_', ' ')}: {one.about}"
-        for one in one.triggers
-    )
-    yield from _list_each("Woke by", (text.rstrip(": ") for text in told))
+    told = ((clock_time(by.at, now), _describe_triggers([by])) for by in one.triggers)
+    yield from _list_each("Woke by", map(" ".join, told))
     yield "Fixes", one.run
     if one.prompt_sha256:
         yield SAW, f"{find_call_dir(research.directory, one)}/{PROMPT}"
@@ -645,11 +613,12 @@ def _list_run(outline: Outline, name: str) -> Pairs:
     )
     if run.ended is None:
         live = {one.name: one.live for one in jobs if not one.record.ended}
-        yield from _list_texts(describe_running(run, view, live))
+        told = describe_running(run, view, live)
     else:
-        yield from _list_texts(describe_failed(run, view))
-        yield "Ended", clock_time(run.ended.at, session.now)
-        yield "Showed", run.ended.shown
+        told = describe_failed(run, view)
+        yield "Ended", f"{clock_time(run.ended.at, session.now)} {run.ended.outcome}"
+        yield "Result", f"{format_metric(run.ended.result)}  {run.ended.shown}".rstrip()
+    yield from _list_texts(told.splitlines()[1:])
     yield "Ends if", run.item.kill_criteria if run.ended or not jobs else ""
     yield from _list_origin(run.item)
     yield "GPUs", str(run.gpus) if run.gpus else ""
@@ -693,7 +662,7 @@ def _list_hypothesis(outline: Outline, name: str) -> Pairs:
     one = outline.research.hypotheses[name]
     yield "Says", one.description
     yield "Expects", one.expects
-    yield from _list_each("Runs", (join_some(one.runs[::-1], 12),))
+    yield "Runs", join_some(one.runs[::-1], 12)
     yield from _list_each("Evidence", reversed(one.evidence))
 
 
@@ -720,7 +689,7 @@ _PAIRS: Final[Mapping[str, Callable[[Outline, str], Pairs]]] = {
 }
 
 
-def list_purpose(research: Research, session: SessionView, origin: str) -> Pairs:
+def list_job_purpose(research: Research, session: SessionView, origin: str) -> Pairs:
     """What a job is for, by who asked for it: of a run's all that the agent is told, of
     a call what led to it."""
     kind, _, name = origin.partition(" ")

@@ -11,6 +11,7 @@ from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.model.commands import AnswerAsk, Command
 from autoexp_tui.model.ids import digest_question
+from autoexp_tui.research.answer import Unusable, find_name_problem, read_criteria
 from autoexp_tui.research.commands import (
     Consult,
     EndCall,
@@ -19,7 +20,6 @@ from autoexp_tui.research.commands import (
     RemoveItem,
     TellAgent,
 )
-from autoexp_tui.research.criteria import CriteriaRefused, parse_criteria
 from autoexp_tui.research.effects import find_objection
 from autoexp_tui.research.state import Item
 from autoexp_tui.text.spelling import duration, format_number, plural
@@ -137,8 +137,8 @@ def ask_insert(research: Research, place: int) -> Question:
 
     def fill(texts: Mapping[str, str]) -> Command:
         item = _read_item(Item(id=texts["id"].strip()), texts)
-        if not item.id:
-            raise AnswerError("type its name first")
+        if problem := find_name_problem(item.id):
+            raise AnswerError(problem)
         return PutItem(item=_require_sound(research, item, place), place=place)
 
     told = f"It is put at place {place + 1} of the list. Answers leave it there."
@@ -175,10 +175,9 @@ def _read_item(item: Item, texts: Mapping[str, str]) -> Item:
     """The item with what was typed; raises AnswerError."""
     try:
         overrides = tuple(shlex.split(texts["overrides"]))
-        criteria = texts["kill_criteria"].strip()
-        criteria = str(parse_criteria(criteria)) if criteria else ""
-    except CriteriaRefused as refused:
-        raise AnswerError(f"ends if: {refused.line}") from refused
+        read = read_criteria({name: text.strip() for name, text in texts.items()})
+    except Unusable as unusable:
+        raise AnswerError(str(unusable)) from None
     except ValueError as error:
         raise AnswerError(f"overrides: {error}") from error
     gpus = texts["gpus"].strip()
@@ -187,12 +186,12 @@ def _read_item(item: Item, texts: Mapping[str, str]) -> Item:
     return replace(
         item,
         overrides=overrides,
-        kill_criteria=criteria,
+        kill_criteria=read["kill_criteria"],
+        expects=read["expects"],
         depends_on=tuple(texts["depends_on"].replace(",", " ").split()),
         gpus=int(gpus) if gpus else None,
         note=texts["note"].strip(),
         hypothesis=texts["hypothesis"].strip(),
-        expects=texts["expects"].strip(),
     )
 
 

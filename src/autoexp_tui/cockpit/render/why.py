@@ -446,9 +446,10 @@ def _list_facts(
     if record.origin:
         yield "joined", outside(f"asked for by {record.origin}")
         if (part := session.snapshot.parts.get("research")) is not None:
-            from autoexp_tui.cockpit.render.research import list_purpose  # seldom
+            from autoexp_tui.cockpit.render import research  # seldom
 
-            for label, text in list_purpose(part, session, record.asked_by):
+            about = research.list_job_purpose(part, session, record.asked_by)
+            for label, text in about:
                 yield label.lower(), outside(mask_text(text, mask), 4000)
     if spec.place == "beside":
         yield "runs", "on the engine's host, beside the executor's jobs"

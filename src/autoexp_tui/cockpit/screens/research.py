@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from autoexp_tui.cockpit.dialogs.reader import Page, render_diff
 from autoexp_tui.cockpit.keymap import Pane
 from autoexp_tui.cockpit.logfile import read_clean
-from autoexp_tui.cockpit.render.research import PROMPT, find_call
+from autoexp_tui.cockpit.render.research import PROMPT, find_asks, find_call
 from autoexp_tui.cockpit.render.research_questions import (
     ask_consult,
     ask_edit,
@@ -44,7 +44,7 @@ class ResearchScreen(OutlineScreen):
     pane: ResearchPane
     explained: ClassVar[Mapping[str, str]] = {
         "approve": "nothing asks",
-        "reject": "nothing asks, and this is no item and no new warning",
+        "reject": "this is no question, no item of the list and no new warning",
         "edit": "only an item of the list can be edited",
         "move": "only an item of the list can be moved, where there are others",
         "end": "no call is under way",
@@ -102,8 +102,8 @@ class ResearchScreen(OutlineScreen):
         return research.find_call("research") or research.find_call("fixer")
 
     def list_asks(self) -> tuple[str, ...]:
-        """The question under the cursor, else all of them."""
-        asks, name = self.model.session.asks, self.pane.ask
+        """The question under the cursor, else all of the research."""
+        asks, name = find_asks(self.model.session), self.pane.ask
         return (name,) if name in asks else tuple(asks)
 
     def find_useful(self) -> Collection[str]:
@@ -111,11 +111,11 @@ class ResearchScreen(OutlineScreen):
         research = self.view.research
         if research is None or self.context.is_read_only:
             return ()
-        item, asks = self._find_item(), bool(self.list_asks())
+        item, asks = self._find_item(), self.list_asks()
         is_over = research.stopped is not None
         useful = {
-            "research.approve": asks,
-            "research.reject": bool(asks or item or self._find_warning()),
+            "research.approve": bool(asks),
+            "research.reject": bool(len(asks) == 1 or item or self._find_warning()),
             "research.edit": item is not None,
             "research.move": item is not None and len(research.items) > 1,
             "research.insert": not is_over,

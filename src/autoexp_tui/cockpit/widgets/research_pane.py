@@ -21,6 +21,7 @@ from autoexp_tui.cockpit.render.research import (
 )
 from autoexp_tui.cockpit.spans import Line, line, outside
 from autoexp_tui.cockpit.widgets.pane import DetailPane, ListPane, TextPane
+from autoexp_tui.research.decide import DECISION
 from autoexp_tui.research.state import PART, Research
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class ResearchPane(ListPane):
     def ask(self) -> str:
         """The question that the row is, or is of; it may be answered already."""
         kind, _, name = self.key.partition(":")
-        return {"call": f"decision/{name}", "line": name.partition(":")[2]}.get(
+        return {"call": f"{DECISION}/{name}", "line": name.partition(":")[2]}.get(
             kind, name
         )
 
