@@ -16,7 +16,7 @@ from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Curve
 from autoexp_tui.research.criteria import (
-    Criteria,
+    Clause,
     CriteriaRefused,
     MetricClause,
     PlateauClause,
@@ -40,7 +40,7 @@ OPS: tuple[Any, ...] = get_args(Op)
 STEPS = st.integers(0, 10**18 - 1)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 SECONDS = st.floats(1e-6, 1e9) | st.integers(0, 10**7).map(float)
-RESERVED = ["time", "plateau", "or", "and", "after", "in", "of"]
+RESERVED = ["time", "plateau", "or"]
 NAMES = st.from_regex(r"[a-zé][\wé/.-]{0,12}", fullmatch=True)
 METRICS = NAMES.map(find_canonical_name).filter(
     lambda name: name not in RESERVED and any(map(str.isalpha, name))
@@ -54,14 +54,15 @@ CLAUSES = (
         PlateauClause,
         st.floats(0, 99.9),
         st.integers(1, 10**9),
-        st.just("") | METRICS,
     )
     | st.builds(TimeClause, SECONDS)
 )
 
 
-@given(st.lists(CLAUSES, min_size=1, max_size=4).map(tuple).map(Criteria))
-def test_what_is_formatted_reads_back_as_the_same(criteria: Criteria) -> None:
+@given(st.lists(CLAUSES, min_size=1, max_size=4).map(tuple))
+def test_what_is_formatted_reads_back_as_the_same(
+    criteria: tuple[Clause, ...],
+) -> None:
     text = format_criteria(criteria)
     assert parse_criteria(text) == criteria
     assert format_criteria(parse_criteria(text.replace(" ", "  "))) == text
@@ -73,7 +74,7 @@ def test_what_is_formatted_reads_back_as_the_same(criteria: Criteria) -> None:
     ("Train/Loss != -.5", "loss != -0.5"),
     ("eval loss >= +1e3 after 3 h 12", "eval_loss >= 1e3 after 192 min"),
     ("plateau 1 % in 500 steps", "plateau 1% in 500 steps"),
-    ("plateau 0.5% of lr in 1 step", "plateau 0.5% of learning_rate in 1 steps"),
+    ("plateau 0.5% in 1 step", "plateau 0.5% in 1 steps"),
     ("TIME >2h or\n time > 1 d 4 h", "time > 2 h or time > 28 h"),
 ])  # fmt: skip
 def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
@@ -91,24 +92,23 @@ def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
     ("-loss > 4", "no name of a metric"),
     ("max(loss) > 4", "no name of a metric"),
     ("time > 1 h or when loss > 4", '"when loss > 4": "when loss" is no name'),
-    ("held out loss > 4", "in one word it is held_out_loss"),
+    ("held out loss > 4", "no name of a metric"),
     ("loss > four", '"four" is no number'),
     ("loss > nan", "is no number"),
-    ("loss > 1e999", "too large"),
+    ("loss > 1e999", "is no number"),
     ("loss > 4,0", "is no number"),
     ("loss > 4 and step > 3", '"4 and step > 3" is no number'),
     ("loss > 4 after step ten", '"step ten" is no time'),
     ("loss > 4 after epoch 3", '"epoch 3" is no time'),
     ("time > 3", '"3" is no time'),
-    ("time >= 3 h", "cannot be the name"),
+    ("time >= 3 h", "no name of a metric"),
     ("time > 3 h after step 5", "is no time"),
     ("plateau in 500 steps", "a plateau reads"),
-    ("plateau 1% in 0 steps", "at least one step"),
-    ("plateau 100% in 5 steps", "0 to 100"),
+    ("plateau 1% in 0 steps", "a plateau reads"),
+    ("plateau 100% in 5 steps", "a plateau reads"),
     ("plateau > 3", "a plateau reads"),
-    ("plateau 1% of the loss in 5 steps", "in one word it is the_loss"),
-    ("loss > 4" + " or loss > 4" * 100, "more than 1000 characters"),
-    (" or ".join(["lr<1"] * 120), "more than 1000 characters"),
+    ("loss > 4" + " or lr<1" * 20, '"1 or lr<1" is no number'),
+    ("l" * 200 + " > 4", "a clause is too long"),
     ("loss \x1b[31m~ 4", '"loss ~ 4": it has none'),
 ])  # fmt: skip
 def test_a_near_text_is_refused_with_its_place_and_examples(
@@ -166,7 +166,6 @@ def test_numbers_that_are_shown_do_not_say_the_contrary() -> None:
 def test_any_clause_triggers_and_each_is_shown() -> None:
     criteria = parse_criteria("loss > 4 or time > 2 h or step >= 10 or acc < 1")
     status = judge_criteria(criteria, make_facts(2.5, 9, step=9, seconds=7300.0))
-    assert criteria.metrics == ("loss", "step", "acc")
     assert status.is_triggered
     assert describe_status(status).split("; ") == [
         "loss > 4 → NOT TRIGGERED (loss 2.5 at step 9)",
@@ -199,21 +198,21 @@ RISES = ((0, 0.5), (100, 0.6), (300, 0.7))
      "NOT TRIGGERED (since 4 at step 0)"),
     ("1% in 600 steps", FLAT, {"default_mode": "max"},
      "TRIGGERED (since 4 at step 0)"),
-    ("1% of accuracy in 200 steps", RISES, {}, "NOT TRIGGERED (since 0.7 at step 300)"),
-    ("1% of eval_loss in 200 steps", RISES, {}, "TRIGGERED (since 0.5 at step 0)"),
+    ("1% in 200 steps", RISES, {"default_mode": "max"},
+     "NOT TRIGGERED (since 0.7 at step 300)"),
+    ("1% in 200 steps", RISES, {}, "TRIGGERED (since 0.5 at step 0)"),
     ("1% in 500 steps", (), {}, "NOT TRIGGERED (loss: not seen yet)"),
 ])  # fmt: skip
 def test_a_plateau_is_steps_without_a_gain_since_the_counter_began(
     text: str, points: tuple[Any, ...], facts: dict[str, Any], shown: str
 ) -> None:
     criteria = parse_criteria(f"plateau {text}")
-    metric = (*criteria.metrics, "loss")[0]
     curve = Curve(tuple(at for at, _ in points), tuple(value for _, value in points))
-    curves = {metric: curve} if points else {}
+    curves = {"loss": curve} if points else {}
     made = make_facts(None, curves=curves, **{"step": 700, **facts})
     status = describe_status(judge_criteria(criteria, made))
     verdict, _, numbers = shown.partition("(")
-    assert status.startswith(f"plateau {text} → {verdict}({metric}")
+    assert status.startswith(f"plateau {text} → {verdict}(loss")
     assert numbers.removesuffix(")") in status
 
 

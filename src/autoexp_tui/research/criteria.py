@@ -1,7 +1,7 @@
 """Criteria that end a run, and what a hypothesis expects of one.
 
 A text is clauses joined by `or`: `loss > 4 after step 1000`, `eval_loss > 3 after 2 h`,
-`plateau 1% in 500 steps`, `plateau 1% of accuracy in 500 steps`, `time > 6 h`. Agents
+`plateau 1% in 500 steps` of the objective, `time > 6 h`. Agents
 write them, so a text is bounded and what does not read is refused; nothing is guessed.
 A value that is nan triggers nothing here: that a run ends by it is decided elsewhere.
 """
@@ -20,7 +20,6 @@ from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.rules import Anomalies
 from autoexp_tui.model.snapshot import Curve, LiveRun
 from autoexp_tui.telemetry.inactivity import AnomalyWatch
-from autoexp_tui.telemetry.results import Measure
 from autoexp_tui.text.log_lines import (
     LOSS,
     MAIN_METRICS,
@@ -37,7 +36,10 @@ from autoexp_tui.text.spelling import (
     parse_duration,
 )
 
-MOST_CHARACTERS: Final = 1000
+_MOST_CLAUSES: Final = 20
+"""What is behind them is none."""
+_MOST_CHARACTERS: Final = 200
+"""Of a clause."""
 _EXAMPLES: Final = (
     "loss > 4.0 after step 1000, eval_loss >= 3 after 30 min, "
     "plateau 1% in 500 steps, time > 2 h; joined by or"
@@ -47,13 +49,12 @@ _NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _FLAGS: Final = re.ASCII | re.IGNORECASE
 _OR: Final = re.compile(r"(?: |^)or(?= |$)", re.IGNORECASE)
 _COMPARISON: Final = re.compile(r"([^<>=!]*?) ?([<>=!]+) ?(.*)")
-_VALUE: Final = re.compile(rf"({_NUMBER})(?: after (.*))?", _FLAGS)
-_AFTER_STEP: Final = re.compile(r"step (\d{1,18})", _FLAGS)
-_PLATEAU: Final = re.compile(
-    rf"plateau ({_NUMBER}) ?%(?: of (.+?))? in (\d{{1,18}}) steps?", re.IGNORECASE
+_VALUE: Final = re.compile(
+    rf"({_NUMBER})(?: after (?:step (\d{{1,18}})|(.*)))?", _FLAGS
 )
+_PLATEAU: Final = re.compile(rf"plateau ({_NUMBER}) ?% in (\d{{1,18}}) steps?", _FLAGS)
 _NAME: Final = re.compile(r"\w[\w./:@%#-]*(?: \w[\w./:@%#-]*)*")
-_RESERVED: Final = frozenset({"time", "plateau", "or", "and", "after", "in", "of"})
+_RESERVED: Final = frozenset({"time", "plateau", "or"})
 
 
 @dataclass(eq=False)
@@ -78,9 +79,9 @@ class RunFacts:
     find_curve: Callable[[str], Curve | None]
     """The same over its steps, thinned or not."""
     default_metric: str = LOSS
-    """Whose plateau it is where a clause names none."""
+    """The objective's: of which a plateau is."""
     default_mode: Literal["min", "max"] = "min"
-    """Which way it gets better; of another metric its name tells."""
+    """Which way it gets better."""
 
     def read(self, metric: str) -> tuple[float, int] | None:
         """The newest value and its step; None: it was never seen."""
@@ -89,19 +90,13 @@ class RunFacts:
         fact = self.find_value(metric)
         return None if fact is None else (fact.value, fact.step)
 
-    def list_points(self, metric: str) -> Sequence[tuple[int, float]]:
-        """Steps and values since the counter began, or went back."""
-        curve = self.find_curve(metric) or Curve()
+    def list_points(self) -> Sequence[tuple[int, float]]:
+        """Steps and values of the objective since the counter began, or went back."""
+        curve = self.find_curve(self.default_metric) or Curve()
         first = -math.inf if self.first_step is None else self.first_step
         last = math.inf if self.step is None else self.step
         points = zip(curve.steps, curve.values, strict=False)
         return [point for point in points if first <= point[0] <= last]
-
-    def is_rising(self, metric: str) -> bool:
-        """Whether more of it is better."""
-        if metric == self.default_metric:
-            return self.default_mode == "max"
-        return Measure(metric).is_large_good
 
 
 def read_facts(
@@ -120,25 +115,14 @@ def read_facts(
 
 
 @dataclass(frozen=True, slots=True)
-class ClauseStatus:
-    clause: str
-    """Its canonical text."""
-    numbers: str
-    """What it was judged by, in words."""
-    is_triggered: bool = False
-
-    def __str__(self) -> str:
-        verdict = "TRIGGERED" if self.is_triggered else "NOT TRIGGERED"
-        return f"{self.clause} → {verdict} ({self.numbers})"
-
-
-@dataclass(frozen=True, slots=True)
 class CriteriaStatus:
-    clauses: tuple[ClauseStatus, ...]
+    is_triggered: bool
+    text: str
+    """Each clause with the numbers that it was judged by."""
 
-    @property
-    def is_triggered(self) -> bool:
-        return any(clause.is_triggered for clause in self.clauses)
+
+Judged: TypeAlias = tuple[bool, str]
+"""Whether a clause is triggered, and by which numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,55 +160,39 @@ class MetricClause:
     def compare(self, value: float) -> bool:
         return not math.isnan(value) and compare(value, self.op, self.value)
 
-    def judge(self, facts: RunFacts) -> ClauseStatus:
+    def judge(self, facts: RunFacts) -> Judged:
         found = facts.read(self.metric)
         if found is None:
-            return ClauseStatus(str(self), f"{self.metric}: not seen yet")
+            return False, f"{self.metric}: not seen yet"
         value, step = found
-        numbers = f"{self.metric} {self._format(value)} at step {step}"
+        numbers = f"{self.metric} {format_float(float(f'{value:.6g}'))} at step {step}"
         if gate := self.find_gate(facts, step):
-            return ClauseStatus(str(self), f"{numbers}, {gate}")
-        return ClauseStatus(str(self), numbers, self.compare(value))
-
-    def _format(self, value: float) -> str:
-        """Few digits, unless they would say the contrary."""
-        short = format_number(value)
-        is_same = self.compare(float(short)) == self.compare(value)
-        return short if is_same else format_float(value)
+            return False, f"{numbers}, {gate}"
+        return self.compare(value), numbers
 
 
 @dataclass(frozen=True, slots=True)
 class PlateauClause:
-    """A metric did not get better by so many per cent in so many steps."""
+    """The objective did not get better by so many per cent in so many steps."""
 
     percent: float
     steps: int
-    metric: str = ""
-    """Its canonical name; empty: the run's default metric."""
 
     def __str__(self) -> str:
-        of = f" of {self.metric}" if self.metric else ""
-        return f"plateau {self._percent}{of} in {self.steps} steps"
+        return f"plateau {format_float(self.percent)}% in {self.steps} steps"
 
-    @property
-    def _percent(self) -> str:
-        return f"{format_float(self.percent)}%"
-
-    def judge(self, facts: RunFacts) -> ClauseStatus:
-        metric = self.metric or facts.default_metric
-        points = facts.list_points(metric)
-        sign = -1 if facts.is_rising(metric) else 1
+    def judge(self, facts: RunFacts) -> Judged:
+        metric, points = facts.default_metric, facts.list_points()
+        sign = -1 if facts.default_mode == "max" else 1
         watch = AnomalyWatch(Anomalies(plateau_percent=self.percent), metric)
         for step, value in points:
             watch.observe(step, sign * value)
         if watch.anchor is None:
-            return ClauseStatus(str(self), f"{metric}: not seen yet")
+            return False, f"{metric}: not seen yet"
         (step, value), (since, best) = points[-1], watch.anchor
-        numbers = (
-            f"{metric} {format_number(value)} at step {step}; since "
-            f"{format_number(sign * best)} at step {since} no gain of {self._percent}"
-        )
-        return ClauseStatus(str(self), numbers, step - since >= self.steps)
+        now, then = format_number(value), format_number(sign * best)
+        told = f"{metric} {now} at step {step}; no gain since {then} at step {since}"
+        return step - since >= self.steps, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,28 +204,13 @@ class TimeClause:
     def __str__(self) -> str:
         return f"time > {format_duration(self.seconds)}"
 
-    def judge(self, facts: RunFacts) -> ClauseStatus:
-        numbers = f"ran {duration(facts.seconds)}"
-        return ClauseStatus(str(self), numbers, facts.seconds > self.seconds)
+    def judge(self, facts: RunFacts) -> Judged:
+        return facts.seconds > self.seconds, f"ran {duration(facts.seconds)}"
 
 
 Clause: TypeAlias = MetricClause | PlateauClause | TimeClause
-
-
-@dataclass(frozen=True, slots=True)
-class Criteria:
-    """Any of its clauses ends the run."""
-
-    clauses: tuple[Clause, ...]
-
-    def __str__(self) -> str:
-        return " or ".join(map(str, self.clauses))
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Canonical names of those that are named, once each."""
-        named = (one for one in self.clauses if not isinstance(one, TimeClause))
-        return tuple(dict.fromkeys(one.metric for one in named if one.metric))
+Criteria: TypeAlias = tuple[Clause, ...]
+"""Any of them ends the run."""
 
 
 def parse_criteria(text: str) -> Criteria:
@@ -267,23 +220,29 @@ def parse_criteria(text: str) -> Criteria:
 
 def format_criteria(criteria: Criteria) -> str:
     """The canonical text, which reads back as the same criteria."""
-    return str(criteria)
+    return " or ".join(map(str, criteria))
 
 
 def judge_criteria(criteria: Criteria, facts: RunFacts) -> CriteriaStatus:
     """Each clause as the facts have it now; nothing is remembered in between."""
-    return CriteriaStatus(tuple(one.judge(facts) for one in criteria.clauses))
+    judged = [(clause, *clause.judge(facts)) for clause in criteria]
+    texts = (
+        f"{clause} → {'' if is_triggered else 'NOT '}TRIGGERED ({numbers})"
+        for clause, is_triggered, numbers in judged
+    )
+    is_any = any(is_triggered for _, is_triggered, _ in judged)
+    return CriteriaStatus(is_any, "; ".join(texts))
 
 
 def describe_status(status: CriteriaStatus) -> str:
     """On one line: `loss > 4 after step 1000 → NOT TRIGGERED (loss 2.34 at step
     1500)`."""
-    return "; ".join(map(str, status.clauses))
+    return status.text
 
 
 def parse_expectation(text: str) -> MetricClause:
     """`METRIC op NUMBER [after step N]`; raises CriteriaRefused."""
-    clause, *more = _read_clauses(text, _EXPECTED).clauses
+    clause, *more = _read_clauses(text, _EXPECTED)
     if isinstance(clause, MetricClause) and clause.after_seconds is None and not more:
         return clause
     problem = "that is more than one metric and a step"
@@ -301,25 +260,21 @@ def judge_expectation(clause: MetricClause, facts: RunFacts) -> bool | None:
 
 def _read_clauses(text: str, examples: str) -> Criteria:
     """An error says which part of the text it is."""
-    problem, place = f"more than {MOST_CHARACTERS} characters", text
-    if len(text) <= MOST_CHARACTERS:
-        try:
-            parts = _OR.split(clean_line(text, MOST_CHARACTERS))
-            criteria = Criteria(tuple(_parse_clause(place := part) for part in parts))
-            if len(str(criteria)) <= MOST_CHARACTERS:  # so that it reads back
-                return criteria
-        except ValueError as error:
-            problem, place = str(error), place.strip() or text
-    raise CriteriaRefused(problem, f'"{clean_line(place, 80)}"', f"Write {examples}.")
+    part = text
+    try:
+        parts = _OR.split(clean_line(text, len(text)), _MOST_CLAUSES - 1)
+        return tuple(_parse_clause(part := one.strip()) for one in parts)
+    except ValueError as error:
+        place = f'"{clean_line(part or text, 80)}"'
+        raise CriteriaRefused(str(error), place, f"Write {examples}.") from None
 
 
 def _parse_clause(text: str) -> Clause:
     """Raises ValueError with a sentence."""
-    text = text.strip()
-    if not text:
-        raise ValueError("a clause is empty")
+    if not text or len(text) > _MOST_CHARACTERS:
+        raise ValueError("a clause is empty" if not text else "a clause is too long")
     if text.lower().split()[0] == "plateau":
-        return _parse_plateau(text)
+        return _parse_plateau(_PLATEAU.fullmatch(text))
     parts = _COMPARISON.fullmatch(text)
     if parts is None:
         raise ValueError("it has none of < <= > >= == !=")
@@ -329,43 +284,25 @@ def _parse_clause(text: str) -> Clause:
     if op not in get_args(Op):
         raise ValueError(f'"{op}" is none of < <= > >= == !=')
     metric, value = _read_metric(name), _VALUE.fullmatch(rest)
-    if value is None:
-        raise ValueError(
-            f'"{rest}" is no number, with "after ..." or nothing behind it'
-        )
-    number = float(value[1])
-    if not math.isfinite(number):
-        raise ValueError(f'"{value[1]}" is too large a number')
-    return MetricClause(metric, cast("Op", op), number, *_parse_gate(value[2]))
+    if value is None or not math.isfinite(number := float(value[1])):
+        raise ValueError(f'"{rest}" is no number, or has more than "after ..." behind')
+    step = None if value[2] is None else int(value[2])
+    seconds = None if value[3] is None else parse_duration(value[3])
+    return MetricClause(metric, cast("Op", op), number, step, seconds)
 
 
-def _parse_gate(text: str | None) -> tuple[int | None, float | None]:
-    """The step or the seconds behind `after`."""
-    if text is None:
-        return None, None
-    if step := _AFTER_STEP.fullmatch(text):
-        return int(step[1]), None
-    return None, parse_duration(text)
-
-
-def _parse_plateau(text: str) -> PlateauClause:
-    parts = _PLATEAU.fullmatch(text)
-    if parts is None:
-        raise ValueError("a plateau reads: plateau 1% of loss in 500 steps")
-    percent, steps = float(parts[1]), int(parts[3])
-    if not 0 <= percent < 100 or steps < 1:
-        raise ValueError("a plateau has 0 to 100 per cent, and at least one step")
-    return PlateauClause(percent, steps, _read_metric(parts[2]) if parts[2] else "")
+def _parse_plateau(parts: re.Match[str] | None) -> PlateauClause:
+    if parts and 0 <= float(parts[1]) < 100 and int(parts[2]):
+        return PlateauClause(float(parts[1]), int(parts[2]))
+    raise ValueError("a plateau reads: plateau 1% in 500 steps")
 
 
 def _read_metric(text: str) -> str:
     """The canonical name of a metric. Of several words it is one only where that is a
     common name (`lm loss`): in `when loss` the first is none."""
     name = find_canonical_name(text)
-    if not _NAME.fullmatch(text) or not re.search(r"[^\W\d_]", name):
+    is_common = name != normalize_name(text) or name in MAIN_METRICS
+    is_name = _NAME.fullmatch(text) and re.search(r"[^\W\d_]", name)
+    if not is_name or name in _RESERVED or (" " in text and not is_common):
         raise ValueError(f'"{text}" is no name of a metric')
-    if name in _RESERVED:
-        raise ValueError(f'"{text}" cannot be the name of a metric')
-    if " " in text and name == normalize_name(text) and name not in MAIN_METRICS:
-        raise ValueError(f'"{text}" is no name of a metric; in one word it is {name}')
     return name
