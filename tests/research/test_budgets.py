@@ -52,7 +52,6 @@ TWO = [record("a", (0.0, 40.0), (50.0, None), gpus=2), record("b", (20.0, 60.0))
     (3, TWO, 3 * 100),  # the run's, while any job runs
     (3, [record("a", (10.0, 20.0)), record("b", (60.0, 70.0))], 3 * 20),
     (None, [record("a", (None, None), gpus=4)], 0),
-    (None, [record("a", (0.0, 9.0), gpus=4, place="beside")], 0),
     (None, [record("a", (200.0, None), gpus=4)], 0),  # a clock that went back
 ])  # fmt: skip
 def test_gpu_hours_are_those_of_attempts(

@@ -56,9 +56,8 @@ def test_the_fixer_is_asked_until_its_fixes_failed_too_often(
     (("a.b=1",), ("++a.b=2",), ("a.b=2",)),
     (("+a.b=1",), ("a.b=2",), ("+a.b=2",)),  # beneath, there is no such key
     (("++a.b=1",), ("+a.b=2",), ("++a.b=2",)),
-    (("~a.b",), ("+a.b=2",), ("a.b=2",)),
+    (("~a.b",), ("+a.b=2",), ("~a.b", "+a.b=2")),
     (("a.b=1",), ("~a.b",), ("~a.b",)),
-    (("+a.b=1", "c=3"), ("~a.b",), ("c=3",)),
     (("db/x=one",), ("db/x=two", "c=1", "c=2"), ("db/x=two", "c=2")),
 ])  # fmt: skip
 def test_a_fix_sets_its_keys_over_those_of_the_item(
@@ -126,12 +125,12 @@ def test_what_ended_a_run_goes_before_what_its_log_says(
 
 
 def test_each_failure_has_its_row_and_its_tails() -> None:
-    names = {row.name for row in MECHANICAL}
+    names = MECHANICAL.keys()
     assert names - {""} == {path.name.partition(".")[0] for path in TAILS} - UNFIXABLE
     assert set(filter(None, _BY_CAUSE.values())) < names
 
 
 def test_no_search_of_a_line_takes_longer_than_its_length_allows() -> None:
     bounded = re.compile(r"\\d\+|\[\\d\.\]\*|\.\{0,\d+\}")
-    for row in MECHANICAL:
-        assert not re.search(r"[*+]|\{\d*,", bounded.sub("", row.pattern.pattern))
+    for pattern in MECHANICAL.values():
+        assert not re.search(r"[*+]|\{\d*,", bounded.sub("", pattern.pattern))

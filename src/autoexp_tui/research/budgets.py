@@ -7,8 +7,11 @@ calls alone: what they have paid for is still run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.states import Why, why
@@ -17,7 +20,7 @@ from autoexp_tui.research.state import Milestone, list_jobs
 from autoexp_tui.text.spelling import duration, format_number
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.state import Attempt, JobRecord
+    from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.state import (
         BudgetName,
         Item,
@@ -65,9 +68,11 @@ class Use:
     @property
     def words(self) -> dict[str, str]:
         """For a reason."""
-        spelled = (format_amount(self.name, n) for n in (self.used, self.limit))
-        spent, limit = spelled
-        return {"budget": _LABELS[self.name], "spent": spent, "limit": limit}
+        return {
+            "budget": _LABELS[self.name],
+            "spent": format_amount(self.name, self.used),
+            "limit": format_amount(self.name, self.limit),
+        }
 
 
 def format_amount(name: BudgetName, amount: float) -> str:
@@ -96,16 +101,15 @@ def measure_gpu_seconds(run: Run, jobs: Mapping[str, JobRecord], t: float) -> fl
     """GPUs times the seconds that a run held them, up to `t`. What its item wants is
     held while any of its jobs runs; otherwise each job holds its own."""
     held = [
-        (job.spec.resources.gpus, *span)
+        (begin, max(begin, t if one.ended_at is None else one.ended_at), job)
         for job in list_jobs(run, jobs)
-        if job.spec.place == "main"
         for one in job.attempts
-        if (span := _find_span(one, t)) is not None
+        if (begin := one.began_at) is not None
     ]
     if run.item.gpus is None:
-        return sum(gpus * (end - begin) for gpus, begin, end in held)
-    seconds, until = 0.0, float("-inf")
-    for begin, end in sorted((begin, end) for _, begin, end in held):
+        return sum(job.spec.resources.gpus * (end - begin) for begin, end, job in held)
+    seconds, until = 0.0, -math.inf
+    for begin, end, _ in sorted(held, key=itemgetter(0)):
         seconds += max(0.0, end - max(begin, until))
         until = max(until, end)
     return run.item.gpus * seconds
@@ -124,17 +128,26 @@ def list_crossed(research: Research, uses: tuple[Use, ...]) -> list[Milestone]:
 
 def list_warned(
     uses: tuple[Use, ...],
-) -> list[tuple[str, Severity, Why, tuple[str, ...]]]:
+) -> Iterator[tuple[str, Severity, Why, tuple[str, ...]]]:
     """What there is to warn of: key, severity, reason, evidence. Each holds from then
     on; whoever warns keeps the keys."""
-    return [one for use in uses for one in _list_warned(use)]
+    for use in uses:
+        words = use.words
+        evidence = (f"{words['spent']} of {words['limit']} used",)
+        for percent, severity in _USED_WARNINGS:
+            if use.is_used(percent):
+                told = why("budget_used", percent=percent, **words)
+                yield f"budget_used_{use.name}_{percent}", severity, told, evidence
+        if use.left < _LOW_PERCENT / 100:
+            told = why("budget_low", percent=_LOW_PERCENT, **words)
+            yield f"budget_low_{use.name}", "medium", told, evidence
 
 
 def find_reached(uses: tuple[Use, ...]) -> Why | None:
     """Why nothing more begins: the time or the GPU hours are used up."""
     ending = (use for use in uses if use.name in _ENDING)
-    reached = next((use for use in ending if use.is_used(100)), None)
-    return None if reached is None else why("budget_reached", **reached.words)
+    reached = (why("budget_reached", **use.words) for use in ending if use.is_used(100))
+    return next(reached, None)
 
 
 def find_refusal(research: Research, role: Role, uses: tuple[Use, ...]) -> Why | None:
@@ -143,23 +156,19 @@ def find_refusal(research: Research, role: Role, uses: tuple[Use, ...]) -> Why |
     under way. None: it may."""
     if (reached := find_reached(uses)) is not None:
         return reached
-    calling: list[Role] = [
-        research.consultations[name].role
-        for name in research.open
-        if research.consultations[name].ended_lived is None
+    own = _make_uses(
+        _measure_calls(research, role), getattr(research.options.budgets, role)
+    )
+    limits: list[tuple[Use, tuple[Role, ...]]] = [
+        (use, ROLES) for use in uses if use.name not in _ENDING
     ]
-    own = getattr(research.options.budgets, role)
-    limits = [(use, "", calling) for use in uses if use.name not in _ENDING]
-    limits += [
-        (use, role, [one for one in calling if one == role])
-        for use in _make_uses(_measure_calls(research, role), own)
-    ]
-    for use, whose, under_way in limits:
-        wanted, *reserved = (
-            _estimate_call(research, one)[use.name] for one in (role, *under_way)
-        )
-        left = use.limit - use.used - sum(reserved)
-        words = use.words | ({"role": whose} if whose else {})
+    limits += [(use, (role,)) for use in own]
+    for use, roles in limits:
+        calling = [one for one in roles if research.find_call(one)]
+        reserved = sum(_estimate_call(research, one)[use.name] for one in calling)
+        wanted = _estimate_call(research, role)[use.name]
+        left = use.limit - use.used - reserved
+        words = use.words | ({"role": role} if roles == (role,) else {})
         if left <= 0:
             return why("calls_spent", **words)
         if wanted > left:
@@ -171,17 +180,13 @@ def find_refusal(research: Research, role: Role, uses: tuple[Use, ...]) -> Why |
 def estimate_item(research: Research, item: Item) -> float:
     """GPU hours that an item may need: its GPUs for as long as the median of runs that
     held some; before the first, for the longest time limit of its jobs; else 0."""
-    held = sorted(
+    held = [
         run.ended.gpu_seconds / run.gpus
         for run in research.runs.values()
         if run.ended is not None and run.gpus and run.ended.gpu_seconds
-    )
-    if held:
-        middle = len(held) // 2
-        seconds = (held[middle] + held[~middle]) / 2
-    else:
-        limits = (job.resources.time_limit_seconds or 0.0 for job in item.jobs)
-        seconds = max(limits, default=0.0)
+    ]
+    limits = (job.resources.time_limit_seconds or 0.0 for job in item.jobs)
+    seconds = median(held) if held else max(limits, default=0.0)
     return item.wanted_gpus * seconds / _HOUR
 
 
@@ -209,30 +214,3 @@ def _estimate_call(research: Research, role: Role) -> dict[BudgetName, float]:
     used = _measure_calls(research, role)
     calls = used["calls"] or 1
     return {name: amount / calls for name, amount in used.items()} | {"calls": 1}
-
-
-def _find_span(attempt: Attempt, t: float) -> tuple[float, float] | None:
-    """From when to when an attempt ran; None: it did not begin."""
-    begin, end = attempt.began_at, attempt.ended_at
-    if begin is None:
-        return None
-    return begin, max(begin, t if end is None else end)
-
-
-def _list_warned(use: Use) -> list[tuple[str, Severity, Why, tuple[str, ...]]]:
-    words = use.words
-    evidence = (f"{words['spent']} of {words['limit']} used",)
-    found: list[tuple[str, Severity, Why, tuple[str, ...]]] = [
-        (
-            f"budget_used_{use.name}_{percent}",
-            severity,
-            why("budget_used", percent=percent, **words),
-            evidence,
-        )
-        for percent, severity in _USED_WARNINGS
-        if use.is_used(percent)
-    ]
-    if 100 * (use.limit - use.used) < _LOW_PERCENT * use.limit or not use.limit:
-        told = why("budget_low", percent=_LOW_PERCENT, **words)
-        found.append((f"budget_low_{use.name}", "medium", told, evidence))
-    return found

@@ -9,10 +9,10 @@ can have caused, even where a known failure followed from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from autoexp_tui.model.states import Cause
 from autoexp_tui.planning.overrides import read_override_key
@@ -22,49 +22,29 @@ from autoexp_tui.text.log_lines import find_memory_line
 from autoexp_tui.text.sanitize import clean
 
 
-class Failure(NamedTuple):
-    name: str
-    """Empty: no fix of a config helps, and no row below counts."""
-    meaning: str
-    """For people, and for the agent that is to repair it."""
-    pattern: re.Pattern[str]
-    """Of a line of the log. It has no nested repetition: its search is linear."""
+def _join(*patterns: str) -> re.Pattern[str]:
+    """Of a line of a log. There is no nested repetition: the search is linear."""
+    return re.compile("|".join(patterns))
 
 
-def _row(name: str, meaning: str, *patterns: str) -> Failure:
-    return Failure(name, meaning, re.compile("|".join(patterns)))
-
-
-MECHANICAL: Final = (
-    _row(
-        "",
-        "a disk is full, over its quota, or does not answer",
+MECHANICAL: Final[Mapping[str, re.Pattern[str]]] = {
+    "": _join(
+        # A disk is full, over its quota, or does not answer.
         r"No space left on device|[Dd]isk quota exceeded|Read-only file system",
         r"Stale file handle|\[Errno 5\] Input/output error",
-    ),
-    _row(
-        "",
-        "a GPU or its driver is broken, missing or taken",
+        # A GPU or its driver is broken, missing or taken.
         r"\bECC error|uncorrectable NVLink error|fallen off the bus|\bXid\b",
         r"no CUDA-capable device|device\(s\) is/are busy|CUDA unknown error",
         r"CUDA driver (?:initialization failed|version is insufficient)",
         r"NVIDIA driver|Driver/library version mismatch|Failed to initialize NVML",
         r"CUDA_ERROR_(?:NO_DEVICE|ECC_|SYSTEM_)",
-    ),
-    _row(
-        "",
-        "the node failed, or the run had to make room",
-        r"DUE TO (?:NODE FAILURE|PREEMPTION)|[Nn]ode failure on ",
-    ),
-    _row("", "a person ended it", r"\bKeyboardInterrupt\b"),
-    _row(
-        "",
-        "a program that watches itself saw a value that is no number",
+        # The node failed, the run had to make room, or a person ended it.
+        r"DUE TO (?:NODE FAILURE|PREEMPTION)|[Nn]ode failure on |\bKeyboardInterrupt\b",
+        # A program that watches itself saw a value that is no number.
         r"(?:Error|Exception): .{0,200}\b(?:nan|NaN|NAN|Inf|inf)\b",
     ),
-    _row(
-        "oom",
-        "the memory of a GPU or of the host was not enough",
+    # The memory of a GPU or of the host was not enough.
+    "oom": _join(
         r"\bOutOfMemoryError\b: |\b(?:CUDA|HIP|XPU|backend) out of memory\b",
         r"CUDA error: out of memory|Cuda failure .{0,20}'out of memory'",
         r"CUBLAS_STATUS_ALLOC_FAILED|CUDA_ERROR_OUT_OF_MEMORY",
@@ -74,15 +54,13 @@ MECHANICAL: Final = (
         r"DataLoader worker \(pid\b.{0,40} is killed by signal: (?:Killed|Bus error)",
         r"No available memory for the cache blocks|KV cache is needed, which is larger",
     ),
-    _row(
-        "missing_module",
-        "a Python module, a name in one, or a shared library is not there",
+    # A Python module, a name in one, or a shared library is not there.
+    "missing_module": _join(
         r"\bModuleNotFoundError: |\bImportError: |python[\d.]*: No module named ",
         r"\bOSError: .{0,200}cannot open shared object file",
     ),
-    _row(
-        "shape",
-        "the shapes of arrays, or of a checkpoint and its model, do not fit",
+    # The shapes of arrays, or of a checkpoint and its model, do not fit.
+    "shape": _join(
         r"\bsize mismatch for |shapes cannot be multiplied|must match the size of tens",
         r"must match the existing size|Sizes of tensors must match|to match target bat",
         r"^.{0,200}Error: shape '\[.{0,80}\]' is invalid for input of size",
@@ -91,24 +69,22 @@ MECHANICAL: Final = (
         r"contracting dimensions to have the same shape|mismatch in its core dimension",
         r"Error: shapes \(.{0,80} not aligned|Given groups=\d+, weight of size",
     ),
-    _row(
-        "assertion",
-        "a check of the program's own did not hold, of its arguments or in a kernel",
+    # A check of the program's own did not hold, of its arguments or in a kernel.
+    "assertion": _join(
         r"\bAssertionError(?:: |$)|\bAssertion [`'].{0,200} failed",
         r"device-side assert triggered",
         r"\b(?:ValueError|RuntimeError): .{0,300} (?:is not divisible by|must be (?:div"
         r"isible by|a multiple of))\b",
     ),
-    _row(
-        "timeout",
-        "a limit of time was reached: the run's own, or that of waiting for another",
+    # A limit of time was reached: the run's own, or that of waiting for another.
+    "timeout": _join(
         r"DUE TO TIME LIMIT|collective operation timeout|Timed out waiting \d+ms for",
         r"\bTimeoutExpired: |\bTimeoutError(?:: (?!\[Errno)|$)|Barrier timed out",
         r"\bDataLoader timed out after",
     ),
-)
-"""In the order in which they count: what comes first causes what follows, be it on
-another rank. A failure that the executor itself told has no need of a row."""
+}
+"""Failure -> what tells of it, in the order in which they count: what comes first
+causes what follows, be it on another rank. Of the first no fix of a config helps."""
 
 _BY_CAUSE: Final[dict[str, str]] = {
     Cause.EXIT_CODE: "",
@@ -134,10 +110,10 @@ def classify_failure(cause: str, tail: str) -> str:
         return known or ""
     lines = [clean(line[:_COLUMNS]) for line in tail.splitlines()[-_LINES:]]
     telling = [line for line in lines if not _HANDLED.search(line)]
-    for row in MECHANICAL:
-        is_oom = row.name == "oom" and find_memory_line("\n".join(telling))
-        if is_oom or any(map(row.pattern.search, telling)):
-            return row.name
+    for name, pattern in MECHANICAL.items():
+        is_oom = name == "oom" and find_memory_line("\n".join(telling))
+        if is_oom or any(map(pattern.search, telling)):
+            return name
     return known
 
 
@@ -176,35 +152,20 @@ def build_fixed_item(run: Run, fix: Fix, taken: Collection[str]) -> Item:
 
 def _set_override(overrides: tuple[str, ...], added: str) -> tuple[str, ...]:
     """With one more. Whether Hydra sets, adds or forces a key (nothing, `+`, `++`) is
-    as the one said that it replaces, for the config beneath has the key or not. What
-    was added and is to be deleted goes."""
+    as the one said that it replaces, for the config beneath has the key or not."""
     key = read_override_key(added)
-    same = [one for one in overrides if read_override_key(one) == key]
-    others = tuple(one for one in overrides if one not in same)
-    if not same:
-        return (*others, added)
-    before, after = _read_sign(same[0]), _read_sign(added)
-    if after == "~":
-        return others if before.startswith("+") else (*others, added)
-    sign = "" if before == "~" else before
-    return (*others, sign + added[len(after) :])
-
-
-def _read_sign(override: str) -> str:
-    return override[: len(override) - len(override.lstrip("+~"))]
+    same = [it for it in overrides if it[0] != "~" and read_override_key(it) == key]
+    if same and added[0] != "~":
+        value = added.lstrip("+")
+        added = "+" * (len(same[0]) - len(same[0].lstrip("+"))) + value
+    return (*(one for one in overrides if one not in same), added)
 
 
 def needs_person(fix: Fix, options: Fixer) -> bool:
     """Whether a fix sets a key that neither is one of `fixer.may_override` nor lies
-    under one."""
-    keys = map(read_override_key, fix.overrides)
-    return not all(_may_set(key, options.may_override) for key in keys)
-
-
-def _may_set(key: str, patterns: Collection[str]) -> bool:
-    """`*` stands for any characters, dots too."""
+    under one; `*` stands for any characters, dots too."""
     from fnmatch import fnmatchcase
 
-    parts = key.split(".")
-    heads = [".".join(parts[:number]) for number in range(1, len(parts) + 1)]
-    return any(fnmatchcase(head, pattern) for pattern in patterns for head in heads)
+    patterns = [it for one in options.may_override for it in (one, f"{one}.*")]
+    keys = map(read_override_key, fix.overrides)
+    return not all(any(fnmatchcase(key, it) for it in patterns) for key in keys)

@@ -8,6 +8,7 @@ nothing begins that takes what it needs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -82,25 +83,18 @@ def choose_items(research: Research, room: Room, capacity: Room) -> Chosen:
     if over is not None:
         return Chosen(waits={one.id: over for one in research.items})
     queue = _Queue(research, capacity)
-    blocked = {
-        name: reason
-        for name, one in queue.items.items()
-        if (reason := queue.explain_block(one)) is not None
-    }
-    ready = [name for name in queue.items if name not in blocked]
+    reasons = {name: queue.explain_block(one) for name, one in queue.items.items()}
+    waits = {name: reason for name, reason in reasons.items() if reason is not None}
+    ready = [name for name in queue.items if name not in waits]
     start, starved, room = queue.fill_room(ready, room)
-    lacking = {
-        name: queue.explain_lack(name, room, starved)
-        for name in ready
-        if name not in start
-    }
-    waits = blocked | lacking
+    lacking = [name for name in ready if name not in start]
+    waits |= {name: queue.explain_lack(name, room, starved) for name in lacking}
     if start or not waits:
         return Chosen(tuple(queue.items[name] for name in start), waits)
     never = waits.keys() - queue.able
     if not research.live and len(never) == len(waits):
         return Chosen(waits=waits, stuck=tuple(waits), stuck_kind="deadlock")
-    stuck = tuple(name for name in waits if name in never or name in lacking)
+    stuck = tuple(name for name in waits if name in {*never, *lacking})
     if stuck and room.is_free and not starved:
         return Chosen(waits=waits, stuck=stuck, stuck_kind="stranded")
     return Chosen(waits=waits)
@@ -127,8 +121,11 @@ class _Queue:
     def __init__(self, research: Research, capacity: Room) -> None:
         self.research, self.capacity = research, capacity
         self.items = {one.id: one for one in research.items}
+        most = sys.maxsize if capacity.slots is None else capacity.slots
+        # Of more jobs than there are slots they take turns.
         self.wanted = {
-            name: _measure_wanted(one, capacity) for name, one in self.items.items()
+            name: Wanted(max(1, min(len(one.jobs), most)), one.wanted_gpus)
+            for name, one in self.items.items()
         }
         self.able = self._find_able()
 
@@ -137,11 +134,7 @@ class _Queue:
         if item.id not in self.able:
             return self._explain_end(item)
         runs = self.research.runs
-        waited = [
-            name
-            for name in item.depends_on
-            if name not in runs or runs[name].ended is None
-        ]
+        waited = [n for n in item.depends_on if n not in runs or not runs[n].ended]
         if waited:
             more = {"more": len(waited) - 1} if waited[1:] else {}
             return why("job_waits", job=waited[0], **more)
@@ -174,7 +167,7 @@ class _Queue:
 
     def _find_next(self, ready: list[str], room: Room, starved: str) -> str:
         """The item that begins next; empty: none does."""
-        kept = self.wanted[starved] if starved else Wanted(0, 0)
+        kept = self.wanted.get(starved, Wanted(0, 0))
         if starved and not room.find_lack(kept):
             return starved
         fitting = (one for one in ready if room.has_both(self.wanted[one], kept))
@@ -182,23 +175,20 @@ class _Queue:
 
     def _find_able(self) -> set[str]:
         """Items that may begin some day without a change of the list."""
+        runs, able = self.research.runs, set[str]()
         left = [
             one
             for name, one in self.items.items()
             if not (self._is_refused(one) or self.capacity.find_lack(self.wanted[name]))
         ]
-        able: set[str] = set()
-        while True:
-            known = (self.research.runs, able)
-            found = {
-                one.id
-                for one in left
-                if all(any(name in some for some in known) for name in one.depends_on)
-            }
-            if not found:
-                return able
+        while found := {
+            one.id
+            for one in left
+            if one.id not in able
+            and all(name in runs or name in able for name in one.depends_on)
+        }:
             able |= found
-            left = [one for one in left if one.id not in found]
+        return able
 
     def _is_refused(self, item: Item) -> bool:
         """Whether nobody is asked any more about code that was never approved."""
@@ -209,20 +199,13 @@ class _Queue:
         """Why an item can never begin."""
         if lack := self.capacity.find_lack(self.wanted[item.id]):
             return why("beyond_capacity", **lack)
-        waited = [name for name in item.depends_on if name not in self.research.runs]
-        if unknown := [name for name in waited if name not in self.items]:
-            return why("dependency_unknown", name=unknown[0])
+        for name in item.depends_on:
+            if name not in self.research.runs and name not in self.items:
+                return why("dependency_unknown", name=name)
         after = {name: one.depends_on for name, one in self.items.items()}
         if ring := find_ring(item.id, after):
             return why("dependency_ring", path=" -> ".join((*ring, item.id)))
-        if stuck := [name for name in waited if name not in self.able]:
-            return why("dependency_stuck", name=stuck[0])
+        for name in item.depends_on:
+            if name not in self.research.runs and name not in self.able:
+                return why("dependency_stuck", name=name)
         return why("code_refused", consultation=item.code_ref)
-
-
-def _measure_wanted(item: Item, capacity: Room) -> Wanted:
-    """A slot for each job; where there are fewer it takes all, and jobs take turns."""
-    slots = max(1, len(item.jobs))
-    if capacity.slots is not None:
-        slots = max(1, min(slots, capacity.slots))
-    return Wanted(slots, item.wanted_gpus)

@@ -152,7 +152,7 @@ PARTS: Final[Mapping[str, type[Any]]] = {
     "fixer": Fixer,
 }
 """Keys of `research` that hold keys."""
-ROLES: Final = ("research", "fixer")
+ROLES: Final[tuple[Literal["research", "fixer"], ...]] = ("research", "fixer")
 _FLAT_STEPS: Final = 500
 
 

@@ -8,7 +8,7 @@ live run is warned of once for each kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -58,18 +58,15 @@ class Facts:
 
 def list_conditions(research: Research, facts: Facts) -> list[ConditionFound]:
     """What is to be warned of and was not yet; the gravest first."""
-    found = {
-        one.key: one
-        for one in (
-            *_find_falsified(research),
-            *_find_no_gain(research),
-            *facts.budgets,
-            *_find_ill_losses(research, facts),
-            *_find_little_use(research, facts),
-        )
-        if one.key not in research.warnings
-    }
-    return list(found.values())
+    found = (
+        *_find_falsified(research),
+        *_find_no_gain(research),
+        *facts.budgets,
+        *_find_ill_losses(research, facts),
+        *_find_little_use(research, facts),
+    )
+    fresh = {one.key: one for one in found if one.key not in research.warnings}
+    return list(fresh.values())
 
 
 def _find_falsified(research: Research) -> Iterator[ConditionFound]:
@@ -80,21 +77,20 @@ def _find_falsified(research: Research) -> Iterator[ConditionFound]:
         if known.consecutive_failures < max(1, least) or known.status == "rejected":
             continue
         failed = _list_failures(research, known)
-        key = f"hypothesis:{known.id}:{failed[0][0].id if failed else ''}"
-        if key in research.warnings:
-            continue
         lines = [_describe_end(run, end) for run, end in failed[-_SHOWN:]]
-        lines += _describe_trend(research, [end for _, end in failed])
+        results = [end.result for _, end in failed if end.result is not None]
+        is_worse = (research.is_better(*both) for both in pairwise(results))
+        if len(results) == len(failed) > 1 and all(is_worse):
+            lines.append(f"{research.metric} got worse with each of these runs")
+        reason = why(
+            "hypothesis_falsified",
+            name=known.id,
+            what=known.description,
+            failures=known.consecutive_failures,
+        )
+        key = f"hypothesis:{known.id}:{failed[0][0].id if failed else ''}"
         yield ConditionFound(
-            key=key,
-            severity="high",
-            why=why(
-                "hypothesis_falsified",
-                name=known.id,
-                what=known.description,
-                failures=known.consecutive_failures,
-            ),
-            evidence=tuple(lines),
+            key=key, severity="high", why=reason, evidence=tuple(lines)
         )
 
 
@@ -104,16 +100,6 @@ def _list_failures(research: Research, known: Hypothesis) -> list[tuple[Run, Run
     ends = [(run, run.ended) for run in runs if run.ended and run.ended.met is False]
     ends.sort(key=lambda one: one[1].at)
     return ends[-known.consecutive_failures :]
-
-
-def _describe_trend(research: Research, ends: Sequence[RunEnd]) -> Iterator[str]:
-    """That results got worse and worse, where they did."""
-    results = [end.result for end in ends if end.result is not None]
-    if research.mode == "max":
-        results = [-result for result in results]
-    is_whole = len(results) == len(ends) > 1
-    if is_whole and all(before < after for before, after in pairwise(results)):
-        yield f"{research.metric} got worse with each of these runs"
 
 
 def _find_no_gain(research: Research) -> Iterator[ConditionFound]:
@@ -131,18 +117,15 @@ def _find_no_gain(research: Research) -> Iterator[ConditionFound]:
         for run in research.runs.values()
         if run.ended and run.item.consultation in late
     ]
-    yield ConditionFound(
-        key=key,
-        severity="high",
-        why=why(
-            "no_gain",
-            rounds=research.rounds_since_improvement,
-            metric=research.metric,
-            run=research.best_run,
-            **best,
-        ),
-        evidence=tuple(lines[-_SHOWN:]),
+    reason = why(
+        "no_gain",
+        rounds=research.rounds_since_improvement,
+        metric=research.metric,
+        run=research.best_run,
+        **best,
     )
+    told = tuple(lines[-_SHOWN:])
+    yield ConditionFound(key=key, severity="high", why=reason, evidence=told)
 
 
 _OF_LOSSES: Final = {"plateau": "run_plateau", "divergence": "run_divergence"}
