@@ -172,9 +172,22 @@ def test_a_run_that_is_clearly_behind_at_the_same_step_is_ended(
     assert rules.decide(unread)["kill_runs"] == [], "curves cannot be read"
 
 
-def test_a_study_that_a_person_drops_is_over() -> None:
-    context = Context(metric="loss", runs={}, listed=["rate3e-3"], dropped=["rate"])
-    assert rules.decide(context)["experiment_list"] == []
+@pytest.mark.parametrize(
+    ("changes", "kept", "killed"),
+    [
+        ({}, ["rate3e-3"], []),
+        ({"dropped": ["rate"]}, [], ["rate6e-4"]),
+        ({"left_percent": 24}, [], []),
+    ],
+)
+def test_a_study_ends_where_a_person_drops_it_or_a_budget_is_short(
+    changes: Mapping[str, Any], kept: list[str], killed: list[str]
+) -> None:
+    runs = {"rate6e-4": Run(id="rate6e-4", status="running")}
+    context = Context(metric="loss", runs=runs, listed=["rate3e-3"])
+    made = rules.decide(replace(context, **changes))
+    assert [one["id"] for one in made["experiment_list"]] == kept
+    assert made["kill_runs"] == killed
 
 
 def test_the_context_is_read_as_it_is_written(tmp_path: Path) -> None:
@@ -201,6 +214,7 @@ def test_the_context_is_read_as_it_is_written(tmp_path: Path) -> None:
         listed=["x1", "x2", "x3"],
         failures={"h1": 2, "h2": 0},
         falsified=["h1"],
+        left_percent=70,
         dropped=["width"],
         curves={"r1": {5: 2.5}},
     )  # fmt: skip

@@ -42,6 +42,8 @@ class Context:
     """Hypothesis -> how often it failed in a row."""
     falsified: Sequence[str] = ()
     """Hypotheses that a warning names."""
+    left_percent: int = 100
+    """Of the budget of which least is left."""
     dropped: Sequence[str] = ()
     """Hypotheses that a person wants no more of: a note says `drop NAME`."""
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
@@ -82,6 +84,7 @@ def read_context(prompt: str) -> Context:
     }
     known = _HYPOTHESIS.findall(sections.get("Hypotheses", ""))
     warned = re.findall(r"^- high: .*$", sections.get("Warnings", ""), re.MULTILINE)
+    left = re.findall(r"(\d+) % left$", sections.get("Budget", ""), re.MULTILINE)
     named = [re.search(r"the hypothesis (\S+)", line, re.IGNORECASE) for line in warned]
     state = re.search(r": (/.*\.json)$", sections.get("State", ""), re.MULTILINE)
     return Context(
@@ -90,6 +93,7 @@ def read_context(prompt: str) -> Context:
         listed=re.findall(r"^\d+\. ([\w.-]+)", sections.get("Experiment", ""), re.M),
         failures={name: int(count or 0) for name, _, count in known},
         falsified=[found[1] for found in named if found],
+        left_percent=min(map(int, left), default=100),
         dropped=_DROP.findall(sections.get("Notes", "")),
         curves=_read_curves(Path(state[1]), metric) if state else {},
     )

@@ -32,6 +32,13 @@ _HOPELESS: Final = 0.35
 _WORSE: Final = 0.15
 """Above the best curve at the same step, after a fifth of its steps."""
 
+_SHORT: Final = 25
+"""Percent of a budget: with less left no study goes on."""
+_NOTHING: Final = (
+    "Nothing is left to try.",
+    "Nothing is to be tried before a run ends.",
+)
+
 Item: TypeAlias = Mapping[str, Any]
 
 
@@ -44,6 +51,12 @@ class Study:
     items: Sequence[Item] = ()
     """What it wants to be tried now, what is tried already included."""
     learnt: str = ""
+    is_left: bool = False
+    """Whether it ends without a result."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_left or self.status != "open"
 
 
 def decide(context: Context) -> Mapping[str, Any]:
@@ -53,14 +66,17 @@ def decide(context: Context) -> Mapping[str, Any]:
     if base is not None:
         makers = (_study_patience, _study_batches, _study_widths)
         studies += [make(context, base) for make in makers]
-    studies = [_drop(one, context) for one in studies]
-    if base is not None and all(one.status != "open" for one in studies):
-        studies.append(_drop(_study_repeat(context, base), context))
-    closed = tuple(one.id for one in studies if one.status != "open")
+    studies = [_leave(one, context) for one in studies]
+    if base is not None and all(one.is_over for one in studies):
+        studies.append(_study_repeat(context, base))
+    closed = tuple(one.id for one in studies if one.is_over)
     kept = [{"id": name} for name in context.listed if not name.startswith(closed)]
-    items = [it for one in studies if one.status == "open" for it in one.items]
+    items = [item for one in studies if not one.is_over for item in one.items]
     new = [item for item in items if not context.is_begun(item["id"])]
-    kills = dict(_list_kills(context, base, closed))
+    decided = tuple(one.id for one in studies if one.status != "open")
+    needless = decided + tuple(context.dropped)
+    kills = dict(_list_kills(context, base, needless))
+    is_busy = kept or any(run.status == "running" for run in context.runs.values())
     return {
         "reflection": "\n".join(f"{one.id}: {one.learnt or 'open'}" for one in studies),
         "hypotheses": [
@@ -69,21 +85,24 @@ def decide(context: Context) -> Mapping[str, Any]:
         ],
         "experiment_list": kept + new,
         "kill_runs": [*kills],
-        "reasoning": _explain(new, kills),
+        "reasoning": _explain(new, kills) or _NOTHING[bool(is_busy)],
     }
 
 
 def _explain(new: Sequence[Item], kills: Mapping[str, str]) -> str:
     told = [f"end {name}: {reason}" for name, reason in kills.items()]
     told += [f"try {item['id']}: {item['note']}" for item in new]
-    return "; ".join(told) or "Nothing is to be tried before a run ends."
+    return "; ".join(told)
 
 
-def _drop(study: Study, context: Context) -> Study:
-    """Closed, where a person wants no more of it."""
-    if study.id not in context.dropped or study.status != "open":
-        return study
-    return replace(study, status="rejected", learnt="a person wants no more of it")
+def _leave(study: Study, context: Context) -> Study:
+    """Over, though nothing is decided, where a person wants no more of it, or where
+    what is left of a budget is for the last word alone."""
+    if study.id in context.dropped:
+        return replace(study, is_left=True, learnt="a person wants no more of it")
+    if context.left_percent < _SHORT and not study.is_over:
+        return replace(study, is_left=True, learnt="the budget is short")
+    return study
 
 
 def find_base(context: Context) -> Run | None:
@@ -99,12 +118,12 @@ def _get_result(run: Run) -> float:
 
 
 def _list_kills(
-    context: Context, base: Run | None, closed: tuple[str, ...]
+    context: Context, base: Run | None, needless: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
     """Runs that are not worth going on, with the reason."""
     running = [run for run in context.runs.values() if run.status == "running"]
     for run in running:
-        if run.id.startswith(closed):
+        if run.id.startswith(needless):
             yield run.id, "what it was to tell is decided"
         elif base is not None and (behind := measure_lag(context, base, run)) > _WORSE:
             told = f"{behind:.2f} above {base.id} at the same step"
