@@ -38,6 +38,7 @@ from autoexp_tui.research.run_texts import (
     count_free_gpus,
     describe_failed,
     describe_running,
+    list_purpose,
 )
 from autoexp_tui.research.state import Consultation, Item, Research, Run, Trigger
 from autoexp_tui.text.spelling import (
@@ -64,7 +65,6 @@ _NEW: Final = 3
 """Answered consultations that stand above; older ones are last."""
 _KIND: Final = 6
 _STATE: Final = 11
-_NAME: Final = 8
 _NUMBER: Final = 7
 SAW: Final = "Saw"
 PROMPT: Final = "prompt.md"
@@ -220,10 +220,9 @@ def find_files(outline: Outline, key: str) -> str:
 
 def build_head(outline: Outline, cells: int) -> Sequence[Line]:
     """The best so far, and the names of the columns."""
-    what, why = _share(cells - 2)
-    titles = (fit("STATE", _STATE), fit("ID", _NAME), fit("WHAT", what))
-    metric = fit(outside(outline.research.metric).upper(), _NUMBER, right=True)
-    names = f"  {' ' * _KIND}{' '.join(titles)} {metric}  {fit('WHY', why)}"
+    name, what, why = _share(cells - 2)
+    titles = (fit("STATE", _STATE), fit("ID", name), fit("WHAT", what))
+    names = f"  {' ' * _KIND}{' '.join(titles)}  RESULT  {fit('WHY', why)}"
     head = line(Span(names, "muted"))
     return _build_best(outline, cells), cut(head, cells)
 
@@ -254,11 +253,12 @@ def describe_progress(outline: Outline) -> Line:
     return line(", ".join(parts))
 
 
-def _share(cells: int) -> tuple[int, int]:
-    """Cells of what and why, of a line without its gutter."""
-    left = cells - _KIND - _STATE - _NAME - _NUMBER - 5
+def _share(cells: int) -> tuple[int, int, int]:
+    """Cells of name, what and why, of a line without its gutter."""
+    name = max(8, min(16, cells // 7))
+    left = cells - _KIND - _STATE - name - _NUMBER - 5
     what = max(8, min(64, left // 2))
-    return what, max(0, left - what)
+    return name, what, max(0, left - what)
 
 
 def build_row(outline: Outline, key: str, cells: int) -> Line:
@@ -268,13 +268,13 @@ def build_row(outline: Outline, key: str, cells: int) -> Line:
     label, build = _ROWS[kind]
     row = build(outline, name)
     glyph, word, role = row.state
-    what, why = _share(cells)
+    wide, what, why = _share(cells)
     what += 0 if row.value else _NUMBER + 1
     what += 0 if row.value or row.why else why + 2
     shown = line(
         Span(fit(label if key in outline.heads else "", _KIND), "title"),
         Span(fit(f"{glyph} {word}", _STATE), role),
-        Span(f" {fit(row.name, _NAME)} ", "muted"),
+        Span(f" {fit(row.name, wide)} ", "muted"),
         Span(fit(row.what, what), "muted" if role == "skipped" else "text"),
         Span(f" {fit(row.value, _NUMBER, right=True)}" * bool(row.value), "strong"),
         Span(
@@ -496,7 +496,7 @@ def describe_agent(outline: Outline) -> str:
     if research.triggers:
         return f"the next call is for {_describe_triggers(research.triggers)}"
     if asks := find_asks(outline.session):
-        return f"waits for you: {', '.join(asks)}"
+        return f"waits for you: {plural(len(asks), 'question')}, which A answers"
     since = now - outline.session.snapshot.absent - research.last_call_lived
     left = duration(max(0.0, research.options.heartbeat_seconds - since))
     return f"no call is due; the heartbeat comes in {left}"
@@ -642,15 +642,10 @@ def _list_item(outline: Outline, name: str) -> Pairs:
         yield "Next", "I inserts an item, C consults the agent now"
         return
     reason = outline.waits.get(name)
-    known = research.hypotheses.get(item.hypothesis)
     overtaken = research.overtaken.get(name)
     yield "Waits", sentence(reason, outline.session.now) if reason else ""
     yield "Overtaken", f"by {plural(overtaken, 'other')}" if overtaken else ""
-    yield "Hypothesis", f"{known.id}: {known.description}" if known else item.hypothesis
-    yield "Overrides", " ".join(item.overrides)
-    yield "Config", item.config_ref
-    yield "Note", item.note
-    yield "Expects", item.expects or (known.expects if known else "")
+    yield from list_purpose(item, research).items()
     yield "Ends if", item.kill_criteria
     yield "After", join_some(item.depends_on, 8)
     yield from _list_origin(item)
