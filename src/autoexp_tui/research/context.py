@@ -157,7 +157,7 @@ def _list_counts(view: View, live: Mapping[str, Live]) -> Iterator[str]:
     if research.has_gpus:
         yield f"GPUs: {count_free_gpus(research)} of {research.gpus} free"
     jobs = (one for run in research.list_live() for one in read_jobs(run, view, live))
-    if used := describe_gpus([load for one in jobs for load in one.gpus]):
+    if used := describe_gpus(jobs):
         yield f"GPUs in use: {used}"
     if research.budget_reached:
         yield f"Nothing more begins: {say(research.budget_reached, view.t)}"

@@ -13,7 +13,6 @@ from autoexp_tui.model.wording import format_cause_of_end
 from autoexp_tui.research import events
 from autoexp_tui.research.budgets import measure_gpu_seconds
 from autoexp_tui.research.criteria import (
-    RunFacts,
     describe_status,
     judge_criteria,
     judge_expectation,
@@ -22,15 +21,13 @@ from autoexp_tui.research.criteria import (
     read_facts,
 )
 from autoexp_tui.research.fixer import classify_failure, plan_next
+from autoexp_tui.research.readings import build_facts, recall
 from autoexp_tui.research.state import Item, Run, RunEnd, list_jobs
 from autoexp_tui.research.warnings import judge_hypothesis
 from autoexp_tui.telemetry.results import Measure, read_value
-from autoexp_tui.text.log_lines import find_canonical_name
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
-    from autoexp_tui.model.facts import MetricFact
-    from autoexp_tui.model.snapshot import Curve
     from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.state import Research
 
@@ -169,7 +166,8 @@ def _judge_expected(
         return ended
     if expects:
         clause = parse_expectation(expects)
-        found = [judge_expectation(clause, _note_facts(job, research)) for job in jobs]
+        facts = [build_facts(recall(job), research) for job in jobs]
+        found = [judge_expectation(clause, one) for one in facts]
         met = None if None in found else all(found)
         if met is None and ended.outcome != "completed":
             met = False
@@ -183,32 +181,6 @@ def _judge_expected(
     result = None if is_failed else ended.result  # half a run has beaten nothing
     is_met = result is not None and research.is_better(result, other)
     return replace(ended, met=is_met, shown=f"{baseline.id} came to {other:.4g}")
-
-
-def _note_facts(job: JobRecord, research: Research) -> RunFacts:
-    """What is noted of a run that ended."""
-    noted = job.noted
-    values = noted.values if noted else {}
-    by_name = {find_canonical_name(name): float(at) for name, at in values.items()}
-    step = noted.step if noted else None
-
-    def find_value(metric: str) -> MetricFact | None:
-        from autoexp_tui.model.facts import MetricFact
-
-        found = by_name.get(metric)
-        return None if found is None else MetricFact(found, step or 0)
-
-    def find_curve(metric: str) -> Curve | None:
-        return None
-
-    return RunFacts(
-        step=step,
-        seconds=0.0,
-        find_value=find_value,
-        find_curve=find_curve,
-        default_metric=research.metric,
-        default_mode=research.mode,
-    )
 
 
 def _find_closed_round(research: Research, run: Run) -> tuple[str, ...]:

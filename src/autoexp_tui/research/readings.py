@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from autoexp_tui.model.facts import MetricFact
-from autoexp_tui.model.snapshot import Curve, GpuLoad, Live
+from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import JobState
 from autoexp_tui.research.criteria import RunFacts
@@ -17,55 +16,27 @@ from autoexp_tui.research.state import list_jobs
 
 if TYPE_CHECKING:
     from autoexp_tui.research.ports import View
-    from autoexp_tui.research.state import Run
+    from autoexp_tui.research.state import Research, Run
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one job of a run told by now."""
 
     job: JobRecord
     live: Live
     """Of a job that is not watched: what was noted of it, without curves."""
 
-    def find_value(self, metric: str) -> MetricFact | None:
-        value, curve = self.live.metrics.get(metric), self.find_curve(metric)
-        if value is None:
-            return None
-        steps = curve.steps if curve is not None and math.isfinite(value) else ()
-        return MetricFact(value, steps[-1] if steps else self.live.step or 0)
-
-    def find_curve(self, metric: str) -> Curve | None:
-        return self.live.curves.get(metric)
-
-    def read_facts(self, view: View) -> RunFacts:
-        """What criteria ask of it."""
-        is_running = self.job.state is JobState.RUNNING
-        return RunFacts(
-            step=self.live.step,
-            first_step=self.live.first_step,
-            seconds=view.lived - self.job.since_lived if is_running else 0.0,
-            find_value=self.find_value,
-            find_curve=self.find_curve,
-            default_metric=view.research.metric,
-            default_mode=view.research.mode,
-        )
-
-    @property
-    def gpus(self) -> Sequence[GpuLoad]:
-        return self.live.gpu.gpus if self.live.gpu else ()
-
 
 def read_jobs(run: Run, view: View, live: Mapping[str, Live]) -> list[Reading]:
     """The jobs of a run that have joined, in its order."""
     return [
-        Reading(job, told if told and told.step is not None else _recall(job))
+        Reading(job, told if told and told.step is not None else recall(job))
         for job in list_jobs(run, view.jobs)
         for told in [live.get(job.name)]
     ]
 
 
-def _recall(job: JobRecord) -> Live:
+def recall(job: JobRecord) -> Live:
     """What was noted of a job's newest attempt."""
     noted = job.find_noted(job.attempt) if job.attempt else job.noted
     if noted is None:
@@ -76,6 +47,27 @@ def _recall(job: JobRecord) -> Live:
         metrics={name: float(value) for name, value in noted.values.items()},
         lows=noted.lows,
         highs=noted.highs,
+    )
+
+
+def build_facts(live: Live, research: Research, seconds: float = 0.0) -> RunFacts:
+    """What criteria ask of a job that has run for `seconds`."""
+
+    def find_value(metric: str) -> MetricFact | None:
+        value, curve = live.metrics.get(metric), live.curves.get(metric)
+        if value is None:
+            return None
+        steps = curve.steps if curve is not None and math.isfinite(value) else ()
+        return MetricFact(value, steps[-1] if steps else live.step or 0)
+
+    return RunFacts(
+        step=live.step,
+        first_step=live.first_step,
+        seconds=seconds,
+        find_value=find_value,
+        find_curve=live.curves.get,
+        default_metric=research.metric,
+        default_mode=research.mode,
     )
 
 

@@ -10,7 +10,8 @@ from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.masking import mask_text
-from autoexp_tui.model.snapshot import Curve, GpuLoad, Live
+from autoexp_tui.model.snapshot import Curve, Live
+from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.criteria import (
     describe_status,
@@ -19,6 +20,7 @@ from autoexp_tui.research.criteria import (
 )
 from autoexp_tui.research.readings import (
     Reading,
+    build_facts,
     choose_main,
     find_log,
     measure_seconds,
@@ -84,8 +86,8 @@ def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
         details |= {
             "Jobs": f"{states}; below {main.job.name}" if readings[1:] else "",
             "Progress": _tell_progress(main, research.metric),
-            "Trend": _tell_trend(main.find_curve(research.metric)),
-            "GPU util": describe_gpus(main.gpus),
+            "Trend": _tell_trend(main.live.curves.get(research.metric)),
+            "GPU util": describe_gpus([main]),
             "Kill criteria": _tell_criteria(run, main, view),
             "Log": find_log(main.job),
         }
@@ -111,9 +113,9 @@ def _tell_progress(one: Reading, metric: str) -> str:
         return f"no step yet, {one.job.state.lower()}"
     told = [f"step {live.step}/{live.total}" if live.total else f"step {live.step}"]
     for name in dict.fromkeys((metric, LOSS, EVAL_LOSS, LEARNING_RATE)):
-        if fact := one.find_value(name):
-            change = _tell_change(fact.value, one.find_curve(name))
-            told.append(f"{name} {format_number(fact.value)}{change}")
+        if (value := live.metrics.get(name)) is not None:
+            change = _tell_change(value, live.curves.get(name))
+            told.append(f"{name} {format_number(value)}{change}")
     if live.rate and live.total and live.total > live.step:
         told.append(f"about {duration((live.total - live.step) / live.rate)} left")
     return ", ".join(told)
@@ -142,8 +144,9 @@ def _tell_trend(curve: Curve | None) -> str:
     return f"{'decreasing' if slope < 0 else 'rising'}, {pace} a step"
 
 
-def describe_gpus(loads: Sequence[GpuLoad]) -> str:
+def describe_gpus(jobs: Iterable[Reading]) -> str:
     """`78 %, memory 36 GB of 85 GB`; empty: none told anything."""
+    loads = [it for one in jobs if one.live.gpu for it in one.live.gpu.gpus]
     busy = [one.busy_percent for one in loads if one.busy_percent is not None]
     told = [f"{fmean(busy):.0f} %"] if busy else []
     if used := sum(one.used_mib or 0.0 for one in loads):
@@ -155,8 +158,12 @@ def describe_gpus(loads: Sequence[GpuLoad]) -> str:
 def _tell_criteria(run: Run, main: Reading, view: View) -> str:
     if run.kill_shown or not run.item.kill_criteria:
         return run.kill_shown and f"TRIGGERED, it is being ended: {run.kill_shown}"
-    criteria = parse_criteria(run.item.kill_criteria)
-    return describe_status(judge_criteria(criteria, main.read_facts(view)))
+    is_running = main.job.state is JobState.RUNNING
+    seconds = view.lived - main.job.since_lived if is_running else 0.0
+    facts = build_facts(main.live, view.research, seconds)
+    return describe_status(
+        judge_criteria(parse_criteria(run.item.kill_criteria), facts)
+    )
 
 
 def describe_completed(run: Run, view: View) -> str:

@@ -13,7 +13,6 @@ from autoexp_tui.model.states import JobState, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.budgets import measure_uses
 from autoexp_tui.research.readings import (
-    Reading,
     choose_main,
     find_log,
     measure_seconds,
@@ -99,7 +98,7 @@ def _list_item(item: Item) -> dict[str, Any]:
 
 
 def _list_run(run: Run, view: View, live: Mapping[str, Live]) -> dict[str, Any]:
-    readings = read_jobs(run, view, live)
+    readings, research = read_jobs(run, view, live), view.research
     main, end = choose_main(readings), run.ended
     running = {JobState.RUNNING, JobState.SUSPENDED}
     is_begun = any(one.job.state in running for one in readings)
@@ -113,7 +112,7 @@ def _list_run(run: Run, view: View, live: Mapping[str, Live]) -> dict[str, Any]:
         "seconds": measure_seconds(run, view),
         "log_path": find_log(main.job) if main else None,
         "live_metrics": _list_metrics(main.live) if main else {},
-        "metrics_history": _list_history(main, view.research.metric) if main else [],
+        "metrics_history": _list_history(main.live, research.metric) if main else [],
     }
 
 
@@ -125,15 +124,13 @@ def _list_metrics(live: Live) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _list_history(main: Reading, metric: str) -> list[dict[str, Any]]:
+def _list_history(live: Live, metric: str) -> list[dict[str, Any]]:
     """A run's metrics over its steps, evenly thinned, the first and the last among
     them; where one was no finite number, nan."""
-    told = [
-        it for it in dict.fromkeys((metric, LOSS, EVAL_LOSS)) if main.find_value(it)
-    ]
+    told = [it for it in dict.fromkeys((metric, LOSS, EVAL_LOSS)) if it in live.metrics]
     rows: dict[int, dict[str, Any]] = {}
     for name in told:
-        points, most = _list_points(main, name), MOST_POINTS // len(told)
+        points, most = _list_points(live, name), MOST_POINTS // len(told)
         if (last := len(points) - 1) >= most:
             points = [points[round(at * last / (most - 1))] for at in range(most)]
         for step, value in points:
@@ -141,16 +138,15 @@ def _list_history(main: Reading, metric: str) -> list[dict[str, Any]]:
     return [rows[step] for step in sorted(rows)]
 
 
-def _list_points(one: Reading, metric: str) -> list[tuple[int, float]]:
+def _list_points(live: Live, metric: str) -> list[tuple[int, float]]:
     """By steps; without a curve its extremes and the newest."""
-    if curve := one.find_curve(metric):
+    if curve := live.curves.get(metric):
         known = dict.fromkeys(curve.gaps, math.nan)
         known |= zip(curve.steps, curve.values, strict=True)
     else:
-        ends = (one.live.lows.get(metric), one.live.highs.get(metric))
+        ends = (live.lows.get(metric), live.highs.get(metric))
         known = {step: value for value, step in filter(None, ends)}
-        if newest := one.find_value(metric):
-            known[newest.step] = newest.value
+        known[live.step or 0] = live.metrics[metric]
     return sorted(known.items())
 
 
