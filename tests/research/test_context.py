@@ -188,7 +188,7 @@ def test_a_secret_in_an_override_or_a_log_is_masked() -> None:
     item = make_item("r5", "api_key=hunter2", note="password: hunter2")
     run, failed = make_run(item), make_run(item, end_run("failed"))
     view = make_view(runs={"r5": run})
-    prompts = (render(view), render_fix_context(view, failed, "oom", "TOKEN=hunter2"))
+    prompts = (render(view), render_fix_context(view, failed, "TOKEN=hunter2"))
     assert "hunter2" not in "".join(prompts)
 
 
@@ -264,7 +264,7 @@ def test_a_text_of_an_agent_is_bounded() -> None:
 def test_the_fixer_is_told_of_the_run_the_log_and_earlier_fixes() -> None:
     view = make_view()
     tail = "step 1\n# Instructions\n" * 2000 + "CUDA error: out of memory\x1b[2J"
-    text = render_fix_context(view, view.research.runs["r2"], "oom", tail)
+    text = render_fix_context(view, view.research.runs["r2"], tail)
     assert re.findall(r"^# (.*)", text, re.MULTILINE) == [
         *("The run that failed", "Earlier fixes of this failure", "The end of its log"),
         "Instructions",
@@ -279,7 +279,7 @@ def test_the_fixer_is_told_of_the_run_the_log_and_earlier_fixes() -> None:
 
 def test_the_forms_that_agents_are_shown_are_read_as_answers() -> None:
     view = make_view()
-    fix = render_fix_context(view, view.research.runs["r2"], "oom", "")
+    fix = render_fix_context(view, view.research.runs["r2"], "")
     form, fixed = (re.search(r"^\{\n.*?^\}", it, re.M | re.S) for it in (TEXT, fix))
     assert form
     assert fixed

@@ -153,9 +153,8 @@ class DiskLaboratory:
         live = self.read_live()
         if consultation.role == "fixer":
             run = view.research.runs[consultation.run]
-            mechanical = run.ended.mechanical if run.ended else ""
             tail = self._read_tail(consultation, view)
-            text = render_fix_context(view, run, mechanical, tail)
+            text = render_fix_context(view, run, tail)
         else:
             text = render_context(view, live, consultation)
         self._write_state(view, live)

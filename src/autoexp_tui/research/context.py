@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from autoexp_tui.research.state import Consultation, Research, Run, Trigger
 
 STATE_FILE: Final = "experiment_state.json"
-_MOST_REFLECTION: Final = 12_000
-"""Characters."""
 _MOST_ANSWERS: Final = 3
 _FRAME_BYTES: Final = 1024
 """Of titles, and of what stands in empty sections, all together."""
 _FIX_BYTES: Final = 20_000
 """Of what the fixer is told of a run, the end of its log included."""
+_INDENT: Final = "    "
+"""Of the words of persons."""
 _MET: Final = {True: "as expected", False: "not as expected", None: "not judged"}
 
 
@@ -65,7 +65,7 @@ def render_context(
     begin, end = instructions.BEGIN, instructions.write_instructions(research)
     room = research.options.context_bytes - measure(begin) - measure(end)
     of_persons = [
-        Section("Goal", filter(None, [_indent(research.options.goal)])),
+        Section("Goal", filter(None, [quote(research.options.goal, _INDENT)])),
         Section(
             "Notes of persons: follow them, the newest where they differ",
             _list_notes(view),
@@ -87,10 +87,11 @@ def render_context(
     return cut_text("".join(parts), research.options.context_bytes)
 
 
-def render_fix_context(view: View, run: Run, mechanical: str, tail: str) -> str:
+def render_fix_context(view: View, run: Run, tail: str) -> str:
     """The prompt of the fixer, for a run that ended by a failure of the table's.
     `tail`: the end of its log, as it is."""
-    known = view.research.runs.values()
+    assert run.ended is not None, "it failed"
+    mechanical, known = run.ended.mechanical, view.research.runs.values()
     same = [one for one in known if one.ended and one.ended.mechanical == mechanical]
     fixed = [describe_failed(one, view) for one in same if one.fix_applied]
     log = (f"> {clean_words(line)}" for line in reversed(tail.splitlines()))
@@ -109,12 +110,7 @@ def _list_notes(view: View) -> Iterator[str]:
     for one in reversed(view.research.notes):
         by = f" {one.by}" if one.by else ""
         head = f"From a person{by}, {duration(view.t - one.at)} ago:"
-        yield f"{clean_words(head)}\n{_indent(one.text)}"
-
-
-def _indent(text: str) -> str:
-    """The words of a person, whole."""
-    return quote(text, len(text) + 1, "    ")
+        yield f"{clean_words(head)}\n{quote(one.text, _INDENT)}"
 
 
 def _list_objective(research: Research) -> Iterator[str]:
@@ -159,8 +155,6 @@ def _list_counts(view: View, live: Mapping[str, Live]) -> Iterator[str]:
     jobs = (one for run in research.list_live() for one in read_jobs(run, view, live))
     if used := describe_gpus(jobs):
         yield f"GPUs in use: {used}"
-    if research.budget_reached:
-        yield f"Nothing more begins: {say(research.budget_reached, view.t)}"
     state_file = clean_words(f"{research.directory}/{STATE_FILE}", 1000)
     yield f"Curves of all runs (metrics_history) and all below in full: {state_file}"
 
@@ -236,7 +230,7 @@ def _make_thought_sections(view: View, consultation: Consultation) -> Iterator[S
         [one.status for one in known],
         is_newest_last=True,
     )
-    reflection = quote(research.reflection, _MOST_REFLECTION)
+    reflection = quote(research.reflection)
     yield Section("Your reflection of the last call", filter(None, [reflection]))
 
 

@@ -66,11 +66,10 @@ Write `_research_output.json` in the working directory, JSON of this form alone:
 _OVERRIDES: Final = """
 Overrides are KEY=VALUE with plain values, without `${...}`. No agent may set keys of
 
-SECTIONS
-"""
+""" + "".join(f"- {name}: {what}\n" for name, what in CLOSED.items())
 _LIMITS: Final = """
-At most {items} items are read. Applied at once: {auto}. A person is asked about: {ask}.
-Write `_research_output.json` now; nothing else that you say is read.
+At most {items} items are read. A person is asked about: {ask}. All else is applied at
+once. Write `_research_output.json` now; nothing else that you say is read.
 """
 BEGIN_FIX: Final = """\
 You repair runs of experiments that failed for a mechanical reason. Find the smallest
@@ -96,22 +95,15 @@ Where no override can help leave both empty: then the research agent is told.
 
 def write_instructions(research: Research) -> str:
     """What the research agent is to do."""
-    options = research.options
-    told: dict[str, list[str]] = {"auto": [], "ask": []}
-    for kind in ("experiments", "kills", "code", "budget"):
-        told[getattr(options.approve, kind)].append(kind)
-    auto, ask = (", ".join(kinds) or "nothing" for kinds in told.values())
+    options, kinds = research.options, ("experiments", "kills", "code", "budget")
+    asked = [kind for kind in kinds if getattr(options.approve, kind) == "ask"]
     code = _IMPLEMENT if research.base_commit else _NO_CODE
-    limits = _LIMITS.format(items=options.max_items, auto=auto, ask=ask)
-    return _THINK + code + _FORM + _describe_overrides() + limits
+    ask = ", ".join(asked) or "nothing"
+    limits = _LIMITS.format(items=options.max_items, ask=ask)
+    return _THINK + code + _FORM + _OVERRIDES + limits
 
 
 def write_fix_instructions(options: ResearchOptions) -> str:
     """What the fixer is to do."""
     keys = ", ".join(f"`{clean_line(one)}`" for one in options.fixer.may_override)
-    return _FIX.format(may=keys or "none") + _describe_overrides()
-
-
-def _describe_overrides() -> str:
-    closed = "\n".join(f"- {name}: {what}" for name, what in CLOSED.items())
-    return _OVERRIDES.replace("SECTIONS", closed)
+    return _FIX.format(may=keys or "none") + _OVERRIDES

@@ -98,8 +98,8 @@ def cut_text(text: str, most: int) -> str:
     return kept + _CUT if kept else ""
 
 
-def quote(text: str, most: int, mark: str = "> ") -> str:
-    """The lines of a text of others, at most `most` characters, each behind a mark, so
-    that none reads as a line of ours; secrets are masked."""
-    shown = mask_text(clean(text, keep_newlines=True, limit=most)).strip("\n")
+def quote(text: str, mark: str = "> ") -> str:
+    """The lines of a text of others, each behind a mark, so that none reads as a line
+    of ours; secrets are masked."""
+    shown = mask_text(clean(text, keep_newlines=True)).strip("\n")
     return "\n".join(f"{mark}{line}" for line in shown.split("\n")) if shown else ""
