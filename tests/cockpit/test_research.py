@@ -79,7 +79,7 @@ async def test_each_row_tells_all_that_is_known_of_it() -> None:
             "run:r5": "h1: A lower rate is better|after step 1000 → NOT TRIGGERED",
             "item:x2": "waits for r5|lr=0.002|After       r5",
             "item:x1": "ann: answers leave it where it is",
-            "hypothesis:h1": "2 failures in a row|r4: loss 9|loss < 2.4",
+            "hypothesis:h1": "2 in a row|r4: loss 9|loss < 2.4",
             "warning:gpu/r5": "GPU 3: 12 %|X acknowledges it",
             "warning:seen": "by ann: no agent is told of it",
             "goal:": "lowest loss|Low rates win|Try 0.005.|2 notes not read|7 of 8",

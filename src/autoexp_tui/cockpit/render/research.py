@@ -30,7 +30,7 @@ from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text
 from autoexp_tui.model.state import VOID
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research.budgets import Use, find_refusal, format_amount, measure_uses
-from autoexp_tui.research.decide import ResearchPolicy
+from autoexp_tui.research.decide import DECISION, ResearchPolicy
 from autoexp_tui.research.items import Room, choose_items
 from autoexp_tui.research.jobs import find_call_dir
 from autoexp_tui.research.ports import View
@@ -303,11 +303,18 @@ def _build_line_row(outline: Outline, name: str) -> _Row:
 def _build_call_row(outline: Outline, name: str) -> _Row:
     one = outline.research.consultations[name]
     state, why = _find_call_state(outline, one)
-    return _Row(state, one.id, outside(_describe_purpose(one)), why=outside(why))
+    return _Row(
+        state,
+        one.id,
+        outside(_describe_purpose(outline.research, one)),
+        why=outside(why),
+    )
 
 
-def _describe_purpose(one: Consultation) -> str:
-    return f"fix of {one.run}" if one.run else _describe_triggers(one.triggers)
+def _describe_purpose(research: Research, one: Consultation) -> str:
+    return (
+        f"fix of {one.run}" if one.run else _describe_triggers(research, one.triggers)
+    )
 
 
 def _find_call_state(outline: Outline, one: Consultation) -> tuple[State, str]:
@@ -328,19 +335,23 @@ def _find_call_state(outline: Outline, one: Consultation) -> tuple[State, str]:
         for word in ("applied", "refused", "void")
         if (lines := [part for did in one.decided for part in getattr(did, word)])
     ]
-    if one.asked:
-        return ("?", "asks", "asks"), ", ".join([*told, f"{len(one.asked)} asked"])
+    if f"{DECISION}/{one.id}" in outline.session.asks:
+        more = max(1, len(one.asked))  # of a fix it is the fix
+        return ("?", "asks", "asks"), ", ".join([*told, f"{more} asked"])
     if one.fix is not None and not one.decided:
         told = [one.fix.fix_applied or "it gave up"]
     return ("✓", "answered", "done"), ", ".join(told) or "nothing to do"
 
 
-def _describe_triggers(triggers: Sequence[Trigger]) -> str:
-    """`run finished: run_5, run_6; heartbeat`."""
+def _describe_triggers(research: Research, triggers: Iterable[Trigger]) -> str:
+    """`run finished: run_5, run_6; heartbeat`; of a warning, what it says."""
     kinds: dict[str, list[str]] = {}
     for one in triggers:
-        about = kinds.setdefault(one.kind.replace("_", " "), [])
-        about += [one.about] if one.about else []
+        warned = research.warnings.get(one.about)
+        about = short(warned.why) if warned else one.about
+        kinds.setdefault(one.kind.replace("_", " "), []).extend(
+            [about] if about else []
+        )
     told = (f"{kind}: {join_some(about, 3)}" for kind, about in kinds.items())
     return "; ".join(text.rstrip(": ") for text in told)
 
@@ -364,6 +375,8 @@ def _build_run_row(outline: Outline, name: str) -> _Row:
     glyph, word, role = _ENDS[end.met if is_judged else end.outcome]
     state = (glyph, outside(end.mechanical, 20) or word, role)
     why = run.kill_shown or end.problem or end.shown
+    if name in outline.research.to_fix:
+        why = f"waits for the fixer: {why}"
     if run.fix_relaunch:
         why = f"fixed as {run.fix_relaunch}: {run.fix_applied}"
     return _Row(state, outside(name), what, format_metric(end.result), outside(why))
@@ -488,13 +501,13 @@ def describe_agent(outline: Outline) -> str:
         return f"no agent is called before {at}, in {left}: {reason}"
     calls = [one for role in _ROLES if (one := research.find_call(role)) is not None]
     if calls:
-        told = (f"{one.id} ({_describe_purpose(one)})" for one in calls)
+        told = (f"{one.id} ({_describe_purpose(research, one)})" for one in calls)
         return f"an agent is called: {', '.join(told)}"
     refusal = find_refusal(research, "research", outline.uses)
     if research.triggers and refusal is not None:
         return f"no agent is called: {sentence(refusal, now)}"
     if research.triggers:
-        return f"the next call is for {_describe_triggers(research.triggers)}"
+        return f"the next call is for {_describe_triggers(research, research.triggers)}"
     if asks := find_asks(outline.session):
         return f"waits for you: {plural(len(asks), 'question')}, which A answers"
     since = now - outline.session.snapshot.absent - research.last_call_lived
@@ -513,7 +526,8 @@ def build_detail(outline: Outline, key: str, size: Size, cells: int) -> Sequence
     kind, _, name = key.partition(":")
     row = _ROWS[kind][1](outline, name)
     glyph, word, role = row.state
-    told = "  ".join(filter(None, (row.name, row.why)))
+    why = row.why if kind in ("run", "call", "earlier") else ""
+    told = "  ".join(filter(None, (row.name, why)))
     lines = [line(Span(f"{glyph} {word}", role), f"  {told}" if told else "")]
     mask, known = _find_mask(outline), "" if size is None else f" ({count(size)} bytes)"
     cleaned = (
@@ -554,7 +568,10 @@ def _list_call(outline: Outline, name: str) -> Pairs:
     """Why it woke, what it saw, what it answered, and what became of that."""
     research, now = outline.research, outline.session.now
     one = research.consultations[name]
-    told = ((clock_time(by.at, now), _describe_triggers([by])) for by in one.triggers)
+    told = (
+        (clock_time(by.at, now), _describe_triggers(research, [by]))
+        for by in one.triggers
+    )
     yield from _list_each("Woke by", map(" ".join, told))
     yield "Fixes", one.run
     if one.prompt_sha256:
@@ -657,6 +674,8 @@ def _list_hypothesis(outline: Outline, name: str) -> Pairs:
     one = outline.research.hypotheses[name]
     yield "Says", one.description
     yield "Expects", one.expects
+    failed = one.consecutive_failures
+    yield "Failed", f"{failed} in a row" if failed else ""
     yield "Runs", join_some(one.runs[::-1], 12)
     yield from _list_each("Evidence", reversed(one.evidence))
 
@@ -692,4 +711,7 @@ def list_job_purpose(research: Research, session: SessionView, origin: str) -> P
     if kind == "item" and name in research.runs:
         yield from _list_run(outline, name)
     elif kind == "consultation" and call in research.consultations:
-        yield "Call", f"{call}: {_describe_purpose(research.consultations[call])}"
+        yield (
+            "Call",
+            f"{call}: {_describe_purpose(research, research.consultations[call])}",
+        )
