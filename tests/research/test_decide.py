@@ -11,7 +11,7 @@ import pytest
 
 from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.agents import Outcome, Usage
-from autoexp_tui.model.commands import AnswerAsk
+from autoexp_tui.model.commands import AnswerAsk, Grow, Pause, Resume, Submit
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.policy import find_end, has_work_left
 from autoexp_tui.model.specs import Plan
@@ -27,11 +27,11 @@ from autoexp_tui.research.commands import (
     RemoveItem,
     TellAgent,
 )
-from autoexp_tui.research.events import ResearchBegun
+from autoexp_tui.research.events import KillTriggered, MilestoneCrossed, ResearchBegun
 from autoexp_tui.research.ports import CallResult, View
 from autoexp_tui.research.state import Consultation, Item, Research, research_of
 from tests.engine.bench import Bench
-from tests.model.builders import plan
+from tests.model.builders import job, plan
 from tests.research.fake_laboratory import Answers, FakeLaboratory, answer, leave_list
 from tests.support.fake_script import RunScript, Write
 
@@ -178,6 +178,7 @@ def test_what_fails_mechanically_goes_to_the_fixer_and_is_tried_again_first() ->
     bench.run(40)
     research = find(bench)
     assert [*research.runs] == ["r1", "r2", "r1_fix1", "r3"]
+    assert not research.open_rounds
     failed = research.runs["r1"]
     assert (failed.fix_applied, failed.fix_relaunch) == ("less", "r1_fix1")
     known = research.consultations.values()
@@ -493,3 +494,225 @@ def test_a_run_that_cannot_join_is_a_failure_of_its_own() -> None:
     ended = [one.ended for one in find(bench).runs.values() if one.ended]
     assert sorted(one.outcome for one in ended) == ["completed", "failed"]
     assert bench.engine.state.jobs["same"].state is JobState.COMPLETED
+
+
+def test_jobs_of_a_persons_plans_are_runs_whenever_they_join() -> None:
+    own = plan(job("own"), job("brief", 1))
+    brief = [[RunScript(seconds=0.0)]]
+    scripts: dict[str, Any] = {"own": runs(3, loss=0.5), "late": runs(3, loss=0.25)}
+    scripts |= {"brief": brief, "short": brief}
+    bench = begin(FakeLaboratory(), scripts, of=own)
+    bench.order(Submit())
+    bench.run(6)
+    further = plan(job("late"), job("short", 1), plan_id="p2")
+    sha = bench.engine._parts.store_plan(further)
+    bench.order(Grow(sha=sha, run=("late", "short")), by="kurt")
+    bench.run(20)
+    ended = {one.id: one.ended for one in find(bench).runs.values()}
+    assert set(ended) == {"own", "brief", "late", "short"}
+    assert all(ended.values())
+    assert find(bench).best_run == "late"
+
+
+def test_a_run_that_a_person_has_run_again_is_live_and_is_judged_anew() -> None:
+    log = (Write(at=0.5, data=b"step: 1 loss: 9\n"),)
+    first = [RunScript(seconds=3.0, exit_code=1, writes=log)]
+    scripts = {"r1_run": [*map(list, [first]), *runs(4, loss=0.5)]}
+    listed = [Item(id="r1", gpus=1), Item(id="r2", gpus=1)]
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed)), gpus=1)
+    bench = begin(laboratory, scripts, slots=0)
+    bench.run(20)
+    failed = find(bench).runs["r1"].ended
+    assert failed is not None
+    assert failed.outcome == "failed"
+    before = find(bench).gpu_seconds
+    bench.resubmit("r1_run")
+    bench.run(3)
+    assert find(bench).live == ("r1",)
+    bench.run(10)
+    research = find(bench)
+    ended = research.runs["r1"].ended
+    assert ended is not None
+    assert (ended.outcome, ended.result, research.best_run) == ("completed", 0.5, "r1")
+    assert research.gpu_seconds == pytest.approx(before + 4, abs=1.5)
+    assert list_kinds(research).count("run_finished") >= 3
+
+
+def test_a_round_whose_last_item_is_dropped_counts_and_the_best_is_the_best() -> None:
+    """A gain below `min_delta` is none, and yet the best result there is."""
+    laboratory = FakeLaboratory(
+        answer_in_turn(
+            answer(*items("r1", "x1")),
+            answer(*items("r2", "x2")),
+            answer(*items("r3", "x3")),
+        )
+    )
+    scripts = {f"r{at}_run": runs(9, loss=1 - at / 100) for at in (1, 2, 3)}
+    scripts |= {f"x{at}_run": runs(90) for at in (1, 2, 3)}
+    objective = {"min_delta": 0.5, "target": 0.975}
+    bench = begin(laboratory, scripts, slots=1, objective=objective)
+    bench.until(lambda: bool(find(bench).stopped), 300.0)
+    research = find(bench)
+    assert find_code(research) == "target_reached"
+    assert (research.best_run, research.best) == ("r3", 0.97)
+    assert research.judged_rounds[:2] == ("c1", "c2")
+    assert research.rounds_since_improvement >= 1
+
+
+OOM = (Write(at=0.5, data=b"torch.cuda.OutOfMemoryError: CUDA out of memory\n"),)
+FIXER = {"agent": ["f"], "may_override": ["batch_size"]}
+
+
+def fix_in(
+    laboratory: FakeLaboratory, *listed: Item, outcome: Outcome = Outcome.OK
+) -> Answers:
+    """The fixer's fixes, or calls of his that fail; the first answer is this list."""
+
+    def tell(one: Consultation, view: View) -> CallResult:
+        if one.role == "fixer" and outcome is not Outcome.OK:
+            return CallResult(outcome=outcome, problem="no")
+        if one.role == "fixer":
+            return laboratory.fix(view, one.run, "batch_size=8")
+        return answer(*listed) if one.id == "c1" else leave_list()
+
+    return tell
+
+
+def test_what_depends_on_a_run_that_is_being_fixed_waits_for_its_repetition() -> None:
+    laboratory = FakeLaboratory()
+    after = Item(id="r2", depends_on=("r1",), baseline_run="r1")
+    laboratory.answers = fix_in(laboratory, Item(id="r1", hypothesis="h"), after)
+    failing = [[RunScript(exit_code=1, writes=OOM)]]
+    scripts: dict[str, Any] = {"r1_run": failing}
+    scripts |= {f"c{at}_fixer": runs(20) for at in range(9)}
+    scripts |= {"r1_fix1_run": runs(9, loss=2.0), "r2_run": runs(2, loss=1.0)}
+    bench = begin(laboratory, scripts, fixer=FIXER)
+    bench.run(15)
+    assert [*find(bench).runs] == ["r1"]
+    assert not find(bench).judged_rounds
+    assert not find(bench).stopped
+    bench.run(40)
+    research = find(bench)
+    assert [*research.runs] == ["r1", "r1_fix1", "r2"]
+    first, last = research.runs["r1_fix1"].ended, research.runs["r2"]
+    assert first is not None
+    assert last.began_at >= first.at
+    assert last.ended is not None
+    assert last.ended.met
+
+
+@pytest.mark.parametrize(
+    "outcome", [Outcome.RATE_LIMIT, Outcome.NOT_FOUND, Outcome.AUTH_ERROR]
+)
+def test_a_fixer_that_cannot_be_called_stops_no_research_and_is_no_try_of_a_fix(
+    outcome: Outcome,
+) -> None:
+    laboratory = FakeLaboratory()
+    laboratory.answers = fix_in(laboratory, *items("r1", "r2"), outcome=outcome)
+    scripts = {"r1_run": [[RunScript(exit_code=1, writes=OOM)]]}
+    bench = begin(laboratory, scripts, fixer=FIXER)
+    bench.run(15)
+    research = find(bench)
+    assert research.agents_wait is None
+    assert not research.fix_streaks
+    assert "run_finished" in list_kinds(research)
+
+
+def test_a_run_that_is_run_again_while_the_fixer_thinks_is_not_fixed() -> None:
+    laboratory = FakeLaboratory()
+    laboratory.answers = fix_in(laboratory, *items("r1"))
+    first = [RunScript(exit_code=1, writes=OOM)]
+    scripts: dict[str, Any] = {"r1_run": [first, *runs(60)]}
+    scripts |= {f"c{at}_fixer": runs(9) for at in range(9)}
+    bench = begin(laboratory, scripts, fixer=FIXER)
+    bench.until(lambda: bool(find(bench).list_fixing()))
+    bench.resubmit("r1_run")
+    bench.run(20)
+    research = find(bench)
+    assert (research.live, research.items) == (("r1",), ())
+    assert research.list_fixing() == ()
+    assert not bench.engine.state.warnings
+
+
+@pytest.mark.parametrize(
+    ("outcome", "calls"), [(Outcome.NOT_FOUND, 1), (Outcome.BAD_OUTPUT, 6)]
+)
+def test_without_agents_a_run_without_a_screen_ends_with_1_and_a_person_may_go_on(
+    outcome: Outcome, calls: int
+) -> None:
+    bad = CallResult(outcome=outcome, problem="no program")
+    laboratory = FakeLaboratory(
+        answer_in_turn(*[bad] * calls, answer(*items("r1"))), gpus=0
+    )
+    bench = begin(laboratory, breaker_seconds=100.0)
+    bench.until(lambda: find_end(bench.engine.state.parts) is not None, 600.0)
+    end = find_end(bench.engine.state.parts)
+    assert end is not None
+    assert (end.code, "no program" in end.reason) == (1, True)
+    assert find(bench).total_calls == calls
+    assert has_work_left(bench.engine.state)
+    bench.order(Consult(), by="kurt")
+    bench.run(10)
+    assert "r1" in find(bench).runs
+
+
+def test_a_paused_session_ends_no_research_and_a_spent_budget_ends_a_stuck_one() -> (
+    None
+):
+    listed = [Item(id="big", gpus=9)]
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed)), gpus=8)
+    bench = begin(laboratory, budgets={"calls": 1}, refill_below=0)
+    bench.order(Pause())
+    bench.run(60)
+    assert not find(bench).stopped
+    bench.order(Resume())
+    bench.run(60)
+    assert find_code(find(bench)) == "calls_spent"
+
+
+def test_the_end_is_asked_about_again_only_after_a_refusal() -> None:
+    bench = begin(FakeLaboratory(), approve={"end": "ask"}, heartbeat_seconds=10.0)
+    bench.until(lambda: "end" in bench.engine.state.asks)
+    first = bench.engine.state.asks["end"]
+    bench.run(30)
+    assert bench.engine.state.asks["end"] == first
+    reply(bench, approved=False)
+    bench.run(30)
+    assert bench.engine.state.asks["end"].digest != first.digest
+    reply(bench, approved=True)
+    bench.run(9)
+    assert find_code(find(bench)) == "nothing_left"
+
+
+def test_an_attempt_after_one_that_a_criterion_ended_is_judged_too() -> None:
+    bad = items("r1", kill_criteria="loss > 4 after step 5")
+    scripts = {"r1_run": runs(100, loss=9.0)}
+    bench = begin(FakeLaboratory(answer_in_turn(answer(*bad))), scripts)
+    bench.run(8)
+    known = find(bench).runs
+    known["r1"] = replace(known["r1"], kill_shown="of an earlier attempt")
+    bench.until(lambda: find(bench).runs["r1"].ended is not None)
+    assert "loss > 4" in find(bench).runs["r1"].kill_shown
+    assert len(bench.happened(KillTriggered)) == 1
+
+
+@pytest.mark.parametrize(
+    ("budgets", "seconds"),
+    [({"wall_seconds": 200.0}, 50.0), ({"gpu_hours": 400 / 3600}, 50.0)],
+)
+def test_milestones_of_time_are_told_as_they_are_crossed_once_each(
+    budgets: dict[str, Any], seconds: float
+) -> None:
+    listed = [Item(id="r1", gpus=2)]
+    laboratory = FakeLaboratory(answer_in_turn(answer(*listed)), gpus=2)
+    scripts = {"r1_run": [[RunScript(seconds=1000.0)]]}
+    bench = begin(laboratory, scripts, slots=0, budgets=budgets, heartbeat_seconds=1e4)
+    bench.run(180)
+    bench.die(1000.0)
+    bench.run(40)
+    crossed = [one.t for one in bench.world.session.records
+               if isinstance(one.event, MilestoneCrossed)]  # fmt: skip
+    told = [one.milestone.left_percent for one in bench.happened(MilestoneCrossed)]
+    assert told == [75, 50, 25, 10]
+    assert crossed[1] - crossed[0] == pytest.approx(seconds, abs=2.0)
+    assert find(bench).budget_reached

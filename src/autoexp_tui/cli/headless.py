@@ -198,7 +198,9 @@ def is_over(snapshot: Snapshot, how: Watching) -> bool:
         return not how.wait_for_approval or _is_guarded(snapshot, how)
     if still or not snapshot.open_ends:
         return True
-    return not how.wait_for_approval and find_end(snapshot.parts) is not None
+    end = find_end(snapshot.parts)
+    is_hopeless = end is not None and end.code == ExitCode.JOBS_NOT_COMPLETED
+    return is_hopeless or (end is not None and not how.wait_for_approval)
 
 
 def _is_guarded(snapshot: Snapshot, how: Watching) -> bool:

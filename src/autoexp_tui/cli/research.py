@@ -97,7 +97,8 @@ def _open(options: Options) -> EngineHandle:
 
     if options.session:
         session = opening.find_session(options, options.session)
-        return opening.SessionOpener(options).own(str(session.path))
+        opener = opening.SessionOpener(options)
+        return opener.own(str(session.path), begin=_call_again)
     plan, _ = opening.make_plan(options)
     if not plan.research:
         raise UsageError(
@@ -110,6 +111,16 @@ def _open(options: Options) -> EngineHandle:
     handle.send(Submit(), by="autoexp-research")
     handle.wait_begun()
     return handle
+
+
+def _call_again(handle: EngineHandle) -> None:
+    """Where agents could not be called, somebody may have mended why."""
+    from autoexp_tui.research.commands import Consult
+    from autoexp_tui.research.state import PART
+
+    research: Any = handle.snapshot().parts.get(PART)
+    if research is not None and research.is_hopeless and research.agents_wait:
+        handle.send(Consult(), by="autoexp-research")
 
 
 def tell_end(snapshot: Snapshot, *, as_json: bool) -> int | None:

@@ -62,7 +62,8 @@ class Event(Marked):
             "ViewsWritten",
             "research.events": "ResearchBegun ResearchOpened TriggerFired "
             "ConsultationOpened PromptWritten CallStopped AnswerRead "
-            "DecisionApplied ItemsEdited RunStarted KillTriggered RunJudged FixDecided "
+            "DecisionApplied ItemsEdited RunStarted RunRevived KillTriggered RunJudged "
+            "AnswersJudged FixDecided "
             "ConditionFound ConditionAcknowledged MilestoneCrossed BudgetReached "
             "NoteAdded CallsPaused CallsResumed ResearchStopped StateWritten",
             "events.asks": "AskRaised AskAnswered",

@@ -150,6 +150,14 @@ def find_reached(uses: tuple[Use, ...]) -> Why | None:
     return next(reached, None)
 
 
+def find_next_mark(use: Use) -> float:
+    """How much of a budget is used when there is next something to tell of it."""
+    percents = {100, *(percent for percent, _ in _USED_WARNINGS)}
+    percents |= {100 - percent for percent in (*MILESTONES, _LOW_PERCENT)}
+    marks = (use.limit * percent / 100 for percent in sorted(percents))
+    return next((mark for mark in marks if mark > use.used), use.limit)
+
+
 def find_refusal(research: Research, role: Role, uses: tuple[Use, ...]) -> Why | None:
     """Why no call of a role may begin: a budget of all calls or of this role has no
     room for one that uses what the role's calls have used on average, beside those

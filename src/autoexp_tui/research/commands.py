@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.events.session import CommandRefused
+from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.states import why
 from autoexp_tui.research import effects, events
@@ -126,9 +127,13 @@ class TellAgent(_OfResearch, kind="tell_agent"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consult(_OfResearch, kind="consult"):
-    """Call the research agent, as soon as the least interval is over."""
+    """Call the research agent, as soon as the least interval is over. Failures are no
+    reason any more not to call it: somebody may have mended what they were due to."""
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        is_limited = research.wait_outcome is Outcome.RATE_LIMIT
+        if research.agents_wait is not None and not is_limited:
+            context.draft.emit(events.CallsResumed())
         context.draft.emit(events.TriggerFired(kind="person", what=by))
 
 

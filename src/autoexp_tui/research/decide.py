@@ -23,6 +23,7 @@ from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.budgets import (
     estimate_item,
+    find_next_mark,
     find_reached,
     find_refusal,
     list_crossed,
@@ -38,7 +39,13 @@ from autoexp_tui.research.decision import (
 from autoexp_tui.research.fixer import needs_person
 from autoexp_tui.research.items import Chosen, Room, choose_items
 from autoexp_tui.research.jobs import build_item_jobs
-from autoexp_tui.research.judge import end_run, follow_planned, judge_run, watch_run
+from autoexp_tui.research.judge import (
+    end_run,
+    follow_runs,
+    judge_answers,
+    judge_run,
+    watch_run,
+)
 from autoexp_tui.research.ports import CallResult
 from autoexp_tui.research.state import (
     PART,
@@ -101,9 +108,13 @@ class ResearchPolicy(Policy):
         if research.stopped is not None and not self.is_open(part):
             code = _EXITS.get(research.stopped.code, 0)
             return End(code, f"ended: {sentence(research.stopped, 0.0)}")
-        waits = any(one.asked for one in _list_open(research))
-        if waits and not research.live:
+        if research.live:
+            return None
+        if any(map(_waits_for_person, _list_open(research))):
             return End(_GUARD, "paused: a decision waits for a person")
+        if research.is_hopeless and research.agents_wait and not research.open:
+            told = f"no agent can be called: {research.agents_wait.arg('problem')}"
+            return End(1, f"{told}; when that is mended, autoexp-research --session")
         return None
 
     def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
@@ -123,6 +134,11 @@ _EXITS: Final = {
 
 def _list_open(research: Research) -> list[Consultation]:
     return [research.consultations[name] for name in research.open]
+
+
+def _waits_for_person(one: Consultation) -> bool:
+    """Whether its answer, or its fix, is not applied before a person has said so."""
+    return bool(one.asked) or (one.role == "fixer" and one.ended_lived is not None)
 
 
 def tell_wait(research: Research) -> str:
@@ -152,10 +168,11 @@ class _Loop:
     def go_on(self) -> float | None:
         """One step of each thing that there is to do; when to look again (lived)."""
         research = self.research
-        follow_planned(self.context, research)
+        follow_runs(self.context, research)
         self._follow_runs()
         for one in _list_open(research):
             self._follow_consultation(one)
+        judge_answers(self.context, research)
         uses = self._measure()
         if not research.stopped:
             self._find_conditions(uses)
@@ -284,14 +301,21 @@ class _Loop:
             return
         reason = find_reached(uses)
         if reason is None:
-            for use in uses:
-                if use.name == "wall_seconds":
-                    self._wake_at(self.context.now.lived + use.limit - use.used)
+            self._wake_for(uses)
             return
         self.emit(events.BudgetReached(why=reason))
         if self.options.budgets.on_reached == "kill":
             for run in research.list_live():
                 end_run(self.context, run, short(reason), reason, Cause.BUDGET)
+
+    def _wake_for(self, uses: tuple[Use, ...]) -> None:
+        """Look again when there is something to tell of a budget that time uses up."""
+        gpus = sum(run.gpus for run in self.research.list_live())
+        speeds = {"wall_seconds": 1.0, "gpu_hours": gpus / 3600}
+        for use in uses:
+            if speed := speeds.get(use.name, 0.0):
+                seconds = (find_next_mark(use) - use.used) / speed
+                self._wake_at(self.context.now.lived + max(1.0, seconds))
 
     # Consultations
 
@@ -469,6 +493,11 @@ class _Loop:
 
     def _decide_fix(self, one: Consultation) -> None:
         run = self.research.runs[one.run]
+        if run.ended is None:
+            told = "a person had it run again"
+            fixed = events.FixDecided(run=run.id, mechanical="", problem=told)
+            self.emit(replace(fixed, consultation=one.id))
+            return
         items = one.answer.items if one.answer else None
         if one.fix is None or not items:
             told = one.problem or "the fixer gave up"
@@ -494,7 +523,6 @@ class _Loop:
                 told = f"{ask.by} refused: {ask.reason}".rstrip(": ")
                 self._tell_no_fix(run.id, told, one.id)
                 return
-        assert run.ended is not None, "it failed"
         self.emit(
             events.FixDecided(
                 run=run.id,
@@ -509,6 +537,8 @@ class _Loop:
 
     def _find_end(self, uses: tuple[Use, ...]) -> None:
         research = self.research
+        if self.context.state.paused is not None:
+            return  # what is ready may not begin
         target, best = self.options.objective.target, research.best
         if target is not None and best is not None:
             is_met = best <= target if research.mode == "min" else best >= target
@@ -523,18 +553,31 @@ class _Loop:
             self.emit(events.ResearchStopped(why=research.budget_reached))
             return
         last = self._find_last()
-        if last is None or research.open or not self._is_idle(last):
+        if research.open or research.to_fix:
+            return
+        if last is None or not self._is_idle(last):
             refusal = find_refusal(research, "research", uses)
-            if refusal and not (research.items or research.open):
+            if refusal:  # nor can any item begin that is left
                 self.emit(events.ResearchStopped(why=refusal))
             return
-        if self.options.approve.end == "ask" and not {"*", END} & self._granted:
-            title = "Nothing is left to try. End the research?"
-            ask = ask_person(self.context, END, title)
-            if not ask.approved:
-                return
+        is_asked = self.options.approve.end == "ask" and not {"*", END} & self._granted
+        if is_asked and not self._is_end_approved(last):
+            return
         code = "research_stuck" if research.items else "nothing_left"
         self._stop(code)
+
+    def _is_end_approved(self, last: Consultation) -> bool:
+        """Ask about the end; after a refusal once more when the agent finds again that
+        nothing is left, and after an approval when something has run since."""
+        known, title = self.context.state.asks.get(END), ""
+        newest = next(reversed(self.research.runs), "")
+        since = self.research.runs[newest].began_lived if newest else 0.0
+        if known and known.approved is False:
+            since = last.ended_lived or 0.0
+        if known and (known.approved is None or known.asked_lived >= since):
+            title = known.prompt
+        title = title or f"{last.id} found nothing left to try. End the research?"
+        return bool(ask_person(self.context, END, title).approved)
 
     def _find_last(self) -> Consultation | None:
         """The newest consultation of the research agent, if nothing came after it."""

@@ -25,7 +25,7 @@ from autoexp_tui.research.ports import (
     PlanRequest,
     View,
 )
-from autoexp_tui.research.state import PART, Item, Research, research_of
+from autoexp_tui.research.state import HOPELESS, PART, Item, Research, research_of
 from autoexp_tui.research.state import Answer as AgentAnswer
 
 if TYPE_CHECKING:
@@ -180,8 +180,6 @@ _UNTOLD_SECONDS: Final = 300.0
 """Until a service is tried again that did not say when it is back."""
 _LEAST_SECONDS: Final = 30.0
 """The same, where it did: clocks differ."""
-_HOPELESS: Final = frozenset({Outcome.AUTH_ERROR, Outcome.NOT_FOUND})
-"""What the next call would meet as well."""
 
 
 def take_result(
@@ -209,7 +207,8 @@ def take_result(
             is_sent=result.is_sent,
         )
     )
-    if not is_ok and outcome is not Outcome.CANCELLED:
+    is_failed = not is_ok and outcome is not Outcome.CANCELLED
+    if is_failed and research.pauses(one.role):
         _pause_calls(context, outcome, result)
 
 
@@ -220,13 +219,14 @@ def _pause_calls(
     options = research.options
     is_limited = outcome is Outcome.RATE_LIMIT
     is_broken = research.failures >= max(1, options.breaker_failures)
-    if not (is_limited or is_broken or outcome in _HOPELESS):
+    if not (is_limited or is_broken or outcome in HOPELESS):
         return
     until = now + (_UNTOLD_SECONDS if is_limited else options.breaker_seconds)
     if result.resume_at is not None:
         until = max(now + _LEAST_SECONDS, result.resume_at)
     reason = why("agents_wait", at=until, problem=result.problem or outcome.value)
-    context.draft.emit(events.CallsPaused(why=reason, resume_at=until))
+    paused = events.CallsPaused(why=reason, resume_at=until, outcome=outcome)
+    context.draft.emit(paused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

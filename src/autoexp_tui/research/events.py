@@ -4,7 +4,7 @@ decides."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.event import Event, Headline, Recorded, join_parts
@@ -13,6 +13,7 @@ from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.options import read_options
 from autoexp_tui.research.state import (
+    HOPELESS,
     PART,
     Answer,
     CodeChange,
@@ -204,7 +205,7 @@ class AnswerRead(_OfResearch):
             research.costs = {**research.costs, role: spent + cost}
         research.last_call_lived = state.lived
         is_ok = self.outcome is Outcome.OK
-        if self.outcome is not Outcome.CANCELLED:
+        if self.outcome is not Outcome.CANCELLED and research.pauses(one.role):
             research.failures = 0 if is_ok else research.failures + 1
         if not is_ok and one.role == "research":
             research.open = tuple(name for name in research.open if name != one.id)
@@ -328,13 +329,34 @@ class RunStarted(_OfResearch):
             research.overtaken[before.id] = count
         _set_items(research, tuple(one for one in items if one.id != run.id))
         research.told_stuck = ()
+        round_name = run.item.consultation
+        if round_name and round_name not in research.judged_rounds:
+            research.open_rounds.setdefault(round_name, False)
         known = research.hypotheses.get(run.item.hypothesis)
-        if known is not None:
-            named = replace(known, runs=(*known.runs, run.id))
+        if known is not None:  # what a fix repeats has shown nothing
+            others = (name for name in known.runs if name != run.item.fixes)
+            named = replace(known, runs=(*others, run.id))
             research.hypotheses[known.id] = named
 
     def format_headline(self, now: float) -> Headline:
         return Headline("run started", join_parts(self.run.id, self.run.item.note))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRevived(_OfResearch, verb="run goes on", about=("run",)):
+    """A run that had ended is live: a person had its jobs run again, or one that was
+    lost has told how it ended. It is judged anew."""
+
+    run: str
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        if (ended := research.runs[self.run].ended) is not None:
+            research.gpu_seconds -= ended.gpu_seconds  # counted whole at its end
+        _change_run(state, self.run, ended=None, kill_shown="")
+        research.live = (*research.live, self.run)
+        research.to_fix = tuple(name for name in research.to_fix if name != self.run)
+        research.told_stuck = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,10 +383,8 @@ class RunJudged(_OfResearch):
     is_best: bool = False
     to_fixer: bool = False
     """It waits for the fixer: no call of the research agent is made for it."""
-    rounds: tuple[str, ...] = ()
-    """Consultations whose runs have all ended with it."""
-    improved: bool = False
-    """Whether one of these rounds brought a better result."""
+    gained: bool = False
+    """Whether it is better than the best before by `objective.min_delta`."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         research = research_of(state)
@@ -375,10 +395,9 @@ class RunJudged(_OfResearch):
             research.hypotheses[self.hypothesis.id] = self.hypothesis
         if self.is_best:
             research.best_run, research.best = self.run, self.ended.result
-        if self.rounds:
-            research.judged_rounds = (*research.judged_rounds, *self.rounds)
-            more = research.rounds_since_improvement + len(self.rounds)
-            research.rounds_since_improvement = 0 if self.improved else more
+        round_name = research.runs[self.run].item.consultation
+        if self.gained and round_name in research.open_rounds:
+            research.open_rounds[round_name] = True
         if self.ended.outcome == "completed":
             research.fix_streaks = {}
         research.told_stuck = ()
@@ -398,6 +417,29 @@ class RunJudged(_OfResearch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersJudged(_OfResearch, verb="answers judged", about=("rounds",)):
+    """All that became of these answers is known."""
+
+    matters: ClassVar[bool] = False
+    rounds: tuple[str, ...]
+    """Consultations, in the order in which their runs began."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        for name in self.rounds:
+            has_gained = research.open_rounds.pop(name, False)
+            more = research.rounds_since_improvement + 1
+            research.rounds_since_improvement = 0 if has_gained else more
+        research.judged_rounds = (*research.judged_rounds, *self.rounds)
+
+
+_NO_TRIES: Final = frozenset(
+    {*HOPELESS, Outcome.RATE_LIMIT, Outcome.UNAVAILABLE, Outcome.CANCELLED}
+)
+"""Calls of the fixer in which nobody looked at the failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FixDecided(_OfResearch):
     """What was done about a run that failed mechanically."""
 
@@ -413,13 +455,16 @@ class FixDecided(_OfResearch):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         research, item = research_of(state), self.item
-        streaks = research.fix_streaks
-        streaks[self.mechanical] = streaks.get(self.mechanical, 0) + 1
+        call = research.consultations.get(self.consultation)
+        if call is not None and call.outcome not in _NO_TRIES:
+            streaks = research.fix_streaks
+            streaks[self.mechanical] = streaks.get(self.mechanical, 0) + 1
         research.to_fix = tuple(name for name in research.to_fix if name != self.run)
         done = self.consultation
         research.open = tuple(name for name in research.open if name != done)
         if item is None:
-            _note_end(research, self.run, record.t)
+            if self.run not in research.live:
+                _note_end(research, self.run, record.t)
             return
         relaunch = {"fix_applied": self.fix_applied, "fix_relaunch": item.id}
         _change_run(state, self.run, **relaunch)
@@ -517,19 +562,23 @@ class CallsPaused(_OfResearch, verb="agents wait", about=("why",)):
     why: Why
     resume_at: float
     """Seconds of Unix time."""
+    outcome: Outcome = Outcome.AGENT_ERROR
+    """Of the call that led to it."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         research = research_of(state)
         research.agents_wait, research.resume_at = self.why, self.resume_at
+        research.wait_outcome = self.outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsResumed(_OfResearch, verb="agents are called again"):
-    """The time of the pause is over."""
+    """The time of the pause is over, or a person wants a call."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         research = research_of(state)
         research.agents_wait, research.resume_at = None, 0.0
+        research.wait_outcome = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,8 +133,8 @@ class _Queue:
         """Why an item may not begin, whatever is free; None: it may."""
         if item.id not in self.able:
             return self._explain_end(item)
-        runs = self.research.runs
-        waited = [n for n in item.depends_on if n not in runs or not runs[n].ended]
+        settled = self.research.is_settled
+        waited = [name for name in item.depends_on if not settled(name)]
         if waited:
             more = {"more": len(waited) - 1} if waited[1:] else {}
             return why("job_waits", job=waited[0], **more)

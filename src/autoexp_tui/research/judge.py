@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.actions.orders import cancel_attempts, end_job
+from autoexp_tui.events.jobs import JobEnded, JobRevived
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.model.wording import format_cause_of_end
 from autoexp_tui.research import events
@@ -22,7 +23,7 @@ from autoexp_tui.research.criteria import (
 )
 from autoexp_tui.research.fixer import classify_failure, plan_next
 from autoexp_tui.research.readings import build_facts, recall
-from autoexp_tui.research.state import Item, Run, RunEnd, list_jobs
+from autoexp_tui.research.state import PART, Item, Run, RunEnd, list_jobs
 from autoexp_tui.research.warnings import judge_hypothesis
 from autoexp_tui.telemetry.results import Measure, read_value
 
@@ -43,13 +44,14 @@ _KILLED: Final = frozenset(
 
 
 def watch_run(context: DecisionContext, research: Research, run: Run) -> None:
-    """End a run of which a kill criterion came true."""
-    if not run.item.kill_criteria or run.kill_shown:
+    """End a run of which a kill criterion came true; what is told to end is left."""
+    if not run.item.kill_criteria:
         return
     criteria = parse_criteria(run.item.kill_criteria)
     for job in list_jobs(run, context.state.jobs):
         live, seconds = context.find_run(job.name), context.measure_run(job.name)
-        if live is None or seconds is None:
+        is_ending = job.attempt is None or job.attempt.is_told_to_end
+        if live is None or seconds is None or is_ending:
             continue
         facts = read_facts(live, seconds, research.metric, research.mode)
         status = judge_criteria(criteria, facts)
@@ -84,24 +86,17 @@ def judge_run(
     jobs = list_jobs(run, context.state.jobs)
     ended = _find_end(context, research, run, jobs, problem)
     known = research.hypotheses.get(run.item.hypothesis)
-    is_best = (
-        ended.outcome == "completed"
-        and ended.result is not None
-        and research.is_better(ended.result, research.best)
-    )
-    rounds = _find_closed_round(research, run)
-    best_run = research.runs.get(research.best_run)
-    best_round = best_run.item.consultation if best_run else ""
+    result = ended.result if ended.outcome == "completed" else None
+    gained = result is not None and research.is_better(result, research.best)
     mechanical = ended.mechanical
     context.draft.emit(
         events.RunJudged(
             run=run.id,
             ended=ended,
             hypothesis=judge_hypothesis(known, run, ended) if known else None,
-            is_best=is_best,
+            is_best=gained or (result is not None and research.is_best(result)),
+            gained=gained,
             to_fixer=bool(mechanical) and plan_next(research, run, mechanical) == "fix",
-            rounds=rounds,
-            improved=is_best or best_round in rounds,
         )
     )
 
@@ -172,7 +167,7 @@ def _judge_expected(
         if met is None and ended.outcome != "completed":
             met = False
         return replace(ended, met=met, shown=f"expected {expects}")
-    baseline = research.runs.get(run.item.baseline_run)
+    baseline = research.runs.get(research.find_fixed(run.item.baseline_run))
     other = baseline.ended.result if baseline and baseline.ended else None
     is_failed = ended.outcome != "completed"
     if baseline is None or other is None:
@@ -183,26 +178,49 @@ def _judge_expected(
     return replace(ended, met=is_met, shown=f"{baseline.id} came to {other:.4g}")
 
 
-def _find_closed_round(research: Research, run: Run) -> tuple[str, ...]:
-    """The consultation of which the last run ends with this one; empty: none."""
-    name = run.item.consultation
-    if not name or name in research.judged_rounds or name in research.open:
-        return ()
-    waits = any(one.consultation == name for one in research.items)
-    runs = (research.runs[one] for one in research.live)
-    is_live = any(one.item.consultation == name for one in runs if one.id != run.id)
-    return () if waits or is_live else (name,)
+def judge_answers(context: DecisionContext, research: Research) -> None:
+    """Count the answers of which all runs have ended, and none is to come."""
+    runs = (*research.live, *research.list_fixing())
+    busy = {one.consultation for one in research.items} | {*research.open}
+    busy |= {research.runs[name].item.consultation for name in runs}
+    if rounds := tuple(name for name in research.open_rounds if name not in busy):
+        context.draft.emit(events.AnswersJudged(rounds=rounds))
 
 
-def follow_planned(context: DecisionContext, research: Research) -> None:
-    """Take in jobs of the session's own plan that have begun: they are runs too."""
-    # What was done before it began is looked for once.
-    names = context.roster.active if research.runs else context.state.jobs.keys()
-    for name in sorted(names - research.runs.keys()):
+def follow_runs(context: DecisionContext, research: Research) -> None:
+    """Take in jobs of persons' plans that have begun: they are runs too. And runs that
+    had ended, of which a job runs again, or has told how it ended after all."""
+    # What was there before it began is looked for once.
+    names = _list_moved(context) if research.runs else context.state.jobs
+    for name in sorted(names):
         job = context.job(name)
-        has_begun = job.state in ACTIVE or job.ended
-        if has_begun and job.is_planned and job.spec.place == "main":
+        asked = job.asked_by if job.policy == PART else ""
+        run = research.runs.get(asked.removeprefix("item ") or name)
+        if run is not None:
+            if run.ended and (not job.ended or _is_found(context, run, run.ended)):
+                context.draft.emit(events.RunRevived(run=run.id))
+        elif _is_run(job):
             item = Item(id=name, overrides=job.spec.overrides)
             gpus = job.spec.resources.gpus
             run = Run(id=name, item=item, jobs=(name,), gpus=gpus)
             context.draft.emit(events.RunStarted(run=run))
+
+
+def _list_moved(context: DecisionContext) -> set[str]:
+    """Jobs that run, and those that ended or were begun anew just now."""
+    told = (record.event for record in context.draft.records)
+    moved = (one.job for one in told if isinstance(one, JobEnded | JobRevived))
+    return context.roster.active.union(moved)
+
+
+def _is_run(job: JobRecord) -> bool:
+    """Whether it is a person's and has begun, or was done before."""
+    has_begun = bool(job.attempts) or job.state is JobState.COMPLETED
+    return has_begun and job.is_planned and job.spec.place == "main"
+
+
+def _is_found(context: DecisionContext, run: Run, ended: RunEnd) -> bool:
+    """Whether none of its jobs is lost any more."""
+    jobs = list_jobs(run, context.state.jobs)
+    is_lost = any(job.state is JobState.LOST for job in jobs)
+    return ended.cause == Cause.LOST.value and not is_lost

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PART: Final = "research"
 """Of the session's state that is this policy's."""
+HOPELESS: Final = frozenset({Outcome.AUTH_ERROR, Outcome.NOT_FOUND})
+"""What the next call would meet as well."""
 Role: TypeAlias = Literal["research", "fixer"]
 TriggerKind: TypeAlias = Literal[
     "run_finished",
@@ -131,6 +133,11 @@ class Run:
     """What was done about its end, in words."""
     fix_relaunch: str = ""
     """The run that repeats it."""
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it is a job of a person's plan: those of items have longer names."""
+        return self.jobs == (self.id,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,6 +372,8 @@ class Research:
     best_run: str = ""
     best: float | None = None
     rounds_since_improvement: int = 0
+    open_rounds: dict[str, bool] = field(default_factory=dict)
+    """Consultations of which runs began -> whether one gained on the best by then."""
     judged_rounds: tuple[str, ...] = ()
     """Consultations whose runs have all ended, and were counted."""
     milestones: tuple[Milestone, ...] = ()
@@ -378,6 +387,8 @@ class Research:
     """Of runs that ended."""
     agents_wait: Why | None = None
     """Why no agent is called for now."""
+    wait_outcome: Outcome | None = None
+    """Of the call that led to it."""
     resume_at: float = 0.0
     """When they are again, in seconds of Unix time."""
     failures: int = 0
@@ -434,6 +445,35 @@ class Research:
         """Whether an item or a run has this id."""
         return name in self.runs or self.find_item(name) is not None
 
+    def list_fixing(self) -> tuple[str, ...]:
+        """Runs of which the fixer decides, or will."""
+        return (*self.to_fix, *(one.run for one in self.list_open("fixer")))
+
+    def find_fixed(self, name: str) -> str:
+        """The run, or the item, that repeats a run last: itself where none does."""
+        while (run := self.runs.get(name)) and self.is_known(run.fix_relaunch):
+            name = run.fix_relaunch
+        return name
+
+    def is_settled(self, name: str) -> bool:
+        """Whether a run has ended, and no fix of it is under way."""
+        name = self.find_fixed(name)
+        run = self.runs.get(name)
+        return bool(run and run.ended) and name not in self.list_fixing()
+
+    def pauses(self, role: Role) -> bool:
+        """Whether calls of a role that fail pause those of all."""
+        return role == "research" or self.options.fixer.agent == self.options.agent
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the next call would only meet what the last ones have met, unless
+        somebody does something about it."""
+        most = 2 * max(1, self.options.breaker_failures)
+        is_limited = self.wait_outcome is Outcome.RATE_LIMIT
+        is_spent = self.failures >= most and not is_limited
+        return self.wait_outcome in HOPELESS or (bool(self.agents_wait) and is_spent)
+
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether a result gains at least `objective.min_delta` over another."""
         if than is None:
@@ -441,6 +481,12 @@ class Research:
         gain = than - value if self.mode == "min" else value - than
         least = self.options.objective.min_delta
         return gain > 0 and gain >= least
+
+    def is_best(self, value: float) -> bool:
+        """Whether a result is better than all, by however little."""
+        if self.best is None:
+            return True
+        return value < self.best if self.mode == "min" else value > self.best
 
     @property
     def total_calls(self) -> int:
@@ -457,7 +503,7 @@ class Research:
 
 
 _GROWING: Final = ("runs", "consultations")
-_SMALL: Final = ("hypotheses", "warnings", "overtaken", "fix_streaks")
+_SMALL: Final = ("hypotheses", "warnings", "overtaken", "fix_streaks", "open_rounds")
 
 
 def find_research(state: SessionState) -> Research | None:
@@ -475,4 +521,5 @@ def research_of(state: SessionState) -> Research:
 def list_jobs(run: Run, jobs: Mapping[str, JobRecord]) -> Sequence[JobRecord]:
     """The jobs of a run that have joined: another's of the same name is none."""
     known = (jobs[name] for name in run.jobs if name in jobs)
-    return [job for job in known if job.asked_by in ("", run.item.asker)]
+    own = ("", run.item.asker)
+    return [job for job in known if run.is_planned or job.asked_by in own]
