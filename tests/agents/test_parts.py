@@ -72,7 +72,9 @@ def test_cached_tokens_cost_what_input_costs_unless_told() -> None:
         ("API Error: 529 overloaded_error", AWAY),
         ("stream disconnected before completion: ...", AWAY),
         ("error sending request for url (http://127.0.0.1:1/v1)", AWAY),
+        ("FetchError: getaddrinfo ENOTFOUND api.example.org", AWAY),
         ("AssertionError: 429 rows, 500 wanted, 401 found", Outcome.AGENT_ERROR),
+        ("ModuleNotFoundError: No module named 'agent'", Outcome.AGENT_ERROR),
     ],
 )
 def test_words_of_a_failure_tell_who_should_act(text: str, outcome: Outcome) -> None:

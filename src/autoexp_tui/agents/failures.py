@@ -30,7 +30,7 @@ _CAUSES: Final = (
         Outcome.UNAVAILABLE,
         rf"{_STATUS}5\d\d\b|\b50[0234] (?:internal|bad|service|gateway)|overloaded"
         r"|high demand|service unavailable|stream disconnected|connection (?:error|re)"
-        r"|error sending request|econnre|enotfound|etimedout|could not resolve"
+        r"|error sending request|\b(?:econnre|enotfound|etimedout)|could not resolve"
         r"|name resolution|network is unreachable",
     ),
 )
