@@ -267,6 +267,12 @@ def test_an_outline_of_a_thousand_runs_is_made_between_two_keys() -> None:
     assert len(set(outline.keys)) == len(outline.keys) > 1100
 
 
+def test_no_item_of_a_paused_session_begins() -> None:
+    shown = replace(researching(), paused=why("notice", text="by hand"))
+    outline = render.build_outline(find_part(shown), build_session(shown))
+    assert "by hand" in plain(render.build_row(outline, "item:x1", 120))
+
+
 @pytest.mark.parametrize("cells", [40, 72, 120])
 @pytest.mark.parametrize("changes", [{}, {"items": (), "best": None, "live": ()}])
 def test_no_line_is_wider_than_its_pane(cells: int, changes: dict[str, Any]) -> None:

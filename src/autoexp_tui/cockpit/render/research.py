@@ -167,6 +167,8 @@ def _list_parts(
 
 def _find_waits(research: Research, session: SessionView) -> Mapping[str, Why]:
     """By the rule by which items begin. All jobs that take slots are runs'."""
+    if (paused := session.snapshot.paused) is not None:
+        return {item.id: paused for item in research.items}
     plan, engine = session.snapshot.plan, session.snapshot.engine
     limits = (plan.executor.max_parallel if plan else None, engine.slots)
     slots = min(filter(None, limits), default=None)
