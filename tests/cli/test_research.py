@@ -7,10 +7,13 @@ import json
 import pytest
 
 from autoexp_tui.cli import research
+from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.cli.options import parse_options
 from autoexp_tui.cli.session_verbs import research_verbs
 from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.errors import UsageError
+from autoexp_tui.research.ports import CallResult
 from tests.research.fake_laboratory import FakeLaboratory, answer
 from tests.research.test_decide import answer_in_turn, begin, items, runs
 
@@ -34,11 +37,24 @@ def test_the_end_is_one_line_of_json_and_an_exit_code(
     bench.run(80)
     assert research.tell_end(bench.snapshots[-1], as_json=True) == 0
     told = json.loads(capsys.readouterr().out)
+    assert finish(bench.snapshots[-1], as_json=True) == 0  # as autoexp-run tells it
+    assert told["reason"] in json.loads(capsys.readouterr().out)["stopped"]
     assert told["runs"] == {"completed": 1}
     assert told["best"] == {"run": "r1", "value": 0.5}
     assert (told["stopped"], told["calls"]["research"]) == ("nothing_left", 3)
     assert research.tell_end(bench.snapshots[-1], as_json=False) == 0
     assert "best r1: loss 0.5" in capsys.readouterr().out
+
+
+def test_without_agents_it_is_over_at_once_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    missing = CallResult(outcome=Outcome.NOT_FOUND, problem="no program x")
+    bench = begin(FakeLaboratory(answer_in_turn(missing)))
+    bench.until(lambda: is_over(bench.snapshots[-1], Watching()), 60.0)
+    assert finish(bench.snapshots[-1], as_json=True) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["stopped"].startswith("no agent can be called: no program x")
 
 
 def test_a_note_needs_words() -> None:

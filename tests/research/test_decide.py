@@ -716,3 +716,18 @@ def test_milestones_of_time_are_told_as_they_are_crossed_once_each(
     assert told == [75, 50, 25, 10]
     assert crossed[1] - crossed[0] == pytest.approx(seconds, abs=2.0)
     assert find(bench).budget_reached
+
+
+def test_what_a_person_changes_is_soon_in_the_state_file_though_nothing_runs() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2"))))
+    bench = begin(laboratory, heartbeat_seconds=1e4, refill_below=0)
+    bench.order(Pause())
+    bench.order(PutItem(item=Item(id="a"), place=0), by="kurt")
+    bench.order(PutItem(item=Item(id="b"), place=0), by="kurt")
+    bench.run(20)
+    written = len(laboratory.views)
+    bench.run(20)
+    assert len(laboratory.views) == written
+    bench.order(MoveItem(item="a", place=0), by="kurt")
+    bench.run(8)
+    assert [one.id for one in laboratory.views[-1].research.items] == ["a", "b"]

@@ -371,7 +371,9 @@ def finish(
     """
     pairs = zip(snapshot.jobs, snapshot.live, strict=True)
     jobs = [describe_job(job, live, snapshot.now) for job, live in pairs]
-    result = {"session": snapshot.session, "jobs": jobs}
+    result: dict[str, object] = {"session": snapshot.session, "jobs": jobs}
+    if end := find_end(snapshot.parts):
+        result["stopped"] = end.reason
     print(json.dumps(result) if as_json else _summarize(snapshot))
     where = name_shown(snapshot)
     if is_deposed(snapshot):
@@ -390,7 +392,7 @@ def finish(
         say(f"  autoexp-monitor --session {where}")
     else:
         _say_left(snapshot, where)
-        if end := find_end(snapshot.parts):
+        if end:
             say(clean(end.reason))
             return end.code
     is_left = (

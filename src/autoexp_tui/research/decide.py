@@ -98,7 +98,7 @@ class ResearchPolicy(Policy):
 
     def is_open(self, part: Any) -> str:
         research: Research = part
-        is_shown = not research.directory or research.shown_stamp == research.stamp
+        is_shown = not research.directory or research.shown_changes == research.changes
         if research.stopped and not (research.live or research.open) and is_shown:
             return ""
         return f"research: {tell_wait(research)}"
@@ -598,14 +598,14 @@ class _Loop:
     def _write_state(self) -> None:
         """The state file, as far as it is behind."""
         research, lived = self.research, self.context.now.lived
-        is_behind = research.stamp != research.shown_stamp
+        is_behind = research.changes != research.shown_changes
         if not (is_behind or research.live):
             return
         wait = STATE_SECONDS if is_behind else LIVE_SECONDS
         due = research.shown_lived + wait
         is_over = research.stopped and is_behind
-        if is_over or lived >= due or not research.shown_stamp:
-            self.order(effects.WriteState(stamp=research.stamp))
+        if is_over or lived >= due or research.shown_changes < 0:
+            self.order(effects.WriteState(stamp=research.changes))
         else:
             self._wake_at(due)
 

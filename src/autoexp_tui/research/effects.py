@@ -318,8 +318,8 @@ class KeepCode(_OfConsultation, kind="keep_code"):
 class WriteState(_OfResearch, kind="write_research_state"):
     """Write experiment_state.json."""
 
-    stamp: tuple[int, ...] = ()
-    """Of the research, as it is to be shown."""
+    stamp: int = 0
+    """`Research.changes`, as it is to be shown."""
     patience_seconds: ClassVar[float] = 0.0
 
     def name_object(self) -> str:

@@ -44,6 +44,13 @@ class _OfResearch(Event):
     matters: ClassVar[bool] = True
 
 
+def _change(state: SessionState) -> Research:
+    """The research, of which something else is to be shown from now on."""
+    research = research_of(state)
+    research.changes += 1
+    return research
+
+
 def _consult(state: SessionState, name: str, **changes: Any) -> None:
     known = research_of(state).consultations
     known[name] = changed(known[name], in_place=state.unseen, **changes)
@@ -108,7 +115,7 @@ class TriggerFired(_OfResearch):
     """Of `stranded` and `deadlock`: those that cannot begin."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         _trigger(research, self.kind, self.what, record.t)
         if self.kind == "list_depleted":
             research.was_low = True
@@ -129,7 +136,7 @@ class ConsultationOpened(_OfResearch):
     """Of the fixer: the one that failed."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         triggers = research.triggers if self.role == "research" else ()
         made = Consultation(
             id=self.consultation,
@@ -193,7 +200,7 @@ class AnswerRead(_OfResearch):
     """Whether an agent was called at all."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         one = research.consultations[self.consultation]
         if self.is_sent:
             role = one.role
@@ -255,7 +262,7 @@ class DecisionApplied(_OfResearch):
     """What a person is asked about; empty: the consultation is decided."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         one = research.consultations[self.consultation]
         if self.items is not None:
             _set_items(research, self.items)
@@ -304,7 +311,7 @@ class ItemsEdited(_OfResearch):
     by: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        _set_items(research_of(state), self.items)
+        _set_items(_change(state), self.items)
 
     def format_headline(self, now: float) -> Headline:
         return Headline("list changed", join_parts(self.what, self.by))
@@ -318,7 +325,7 @@ class RunStarted(_OfResearch):
     run: Run
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research, run = research_of(state), self.run
+        research, run = _change(state), self.run
         run = replace(run, began_at=record.t, began_lived=state.lived)
         research.runs[run.id] = run
         research.live = (*research.live, run.id)
@@ -350,7 +357,7 @@ class RunRevived(_OfResearch, verb="run goes on", about=("run",)):
     run: str
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         if (ended := research.runs[self.run].ended) is not None:
             research.gpu_seconds -= ended.gpu_seconds  # counted whole at its end
         _change_run(state, self.run, ended=None, kill_shown="")
@@ -387,7 +394,7 @@ class RunJudged(_OfResearch):
     """Whether it is better than the best before by `objective.min_delta`."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         _change_run(state, self.run, ended=self.ended)
         research.live = tuple(name for name in research.live if name != self.run)
         research.gpu_seconds += self.ended.gpu_seconds
@@ -425,7 +432,7 @@ class AnswersJudged(_OfResearch, verb="answers judged", about=("rounds",)):
     """Consultations, in the order in which their runs began."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         for name in self.rounds:
             has_gained = research.open_rounds.pop(name, False)
             more = research.rounds_since_improvement + 1
@@ -454,7 +461,7 @@ class FixDecided(_OfResearch):
     """Why there is none: the research agent is told of the failure."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research, item = research_of(state), self.item
+        research, item = _change(state), self.item
         call = research.consultations.get(self.consultation)
         if call is not None and call.outcome not in _NO_TRIES:
             streaks = research.fix_streaks
@@ -486,7 +493,7 @@ class ConditionFound(_OfResearch):
     evidence: tuple[str, ...] = ()
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         research.warnings[self.key] = Warned(
             key=self.key,
             severity=self.severity,
@@ -510,7 +517,7 @@ class ConditionAcknowledged(_OfResearch, verb="warning seen", about=("key", "by"
     by: str
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        known = research_of(state).warnings
+        known = _change(state).warnings
         known[self.key] = replace(known[self.key], acknowledged_by=self.by)
 
 
@@ -521,7 +528,7 @@ class MilestoneCrossed(_OfResearch):
     milestone: Milestone
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research, one = research_of(state), self.milestone
+        research, one = _change(state), self.milestone
         research.milestones = (*research.milestones, one)
         about = f"{one.budget}: {one.left_percent} % left"
         _trigger(research, "budget_milestone", about, record.t)
@@ -539,7 +546,7 @@ class BudgetReached(_OfResearch, verb="budget reached"):
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research_of(state).budget_reached = self.why
+        _change(state).budget_reached = self.why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -550,7 +557,7 @@ class NoteAdded(_OfResearch, verb="note to the agent", about=("text", "by")):
     by: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         note = Note(self.text, self.by, record.t)
         research.notes = (*research.notes, note)
 
@@ -566,7 +573,7 @@ class CallsPaused(_OfResearch, verb="agents wait", about=("why",)):
     """Of the call that led to it."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         research.agents_wait, research.resume_at = self.why, self.resume_at
         research.wait_outcome = self.outcome
 
@@ -576,7 +583,7 @@ class CallsResumed(_OfResearch, verb="agents are called again"):
     """The time of the pause is over, or a person wants a call."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         research.agents_wait, research.resume_at = None, 0.0
         research.wait_outcome = None
 
@@ -588,7 +595,7 @@ class ResearchStopped(_OfResearch, verb="research ended"):
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
+        research = _change(state)
         research.stopped, research.triggers = self.why, ()
 
 
@@ -597,8 +604,9 @@ class StateWritten(_OfResearch, verb="state file written"):
     """The file shows the research as it was when that was ordered."""
 
     matters: ClassVar[bool] = False
-    stamp: tuple[int, ...]
+    stamp: int
+    """`Research.changes` then."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         research = research_of(state)
-        research.shown_stamp, research.shown_lived = self.stamp, state.lived
+        research.shown_changes, research.shown_lived = self.stamp, state.lived

@@ -404,8 +404,10 @@ class Research:
     stopped: Why | None = None
     """It is over."""
     next_consultation: int = 1
-    shown_stamp: tuple[int, ...] = ()
-    """`stamp` as it was when the state file was written."""
+    changes: int = 0
+    """How often something changed that files show."""
+    shown_changes: int = -1
+    """The same when the state file was written; -1: it never was."""
     shown_lived: float = 0.0
 
     def fork(self) -> Research:
@@ -491,15 +493,6 @@ class Research:
     @property
     def total_calls(self) -> int:
         return sum(self.calls.values())
-
-    @property
-    def stamp(self) -> tuple[int, ...]:
-        """Other numbers whenever something else is to be shown in files."""
-        ended = len(self.runs) - len(self.live)
-        counts = (len(self.items), len(self.runs), ended, len(self.consultations))
-        more = (len(self.open), len(self.warnings), len(self.milestones))
-        is_over = int(self.stopped is not None)
-        return (*counts, *more, len(self.notes), self.total_calls, is_over)
 
 
 _GROWING: Final = ("runs", "consultations")
