@@ -168,6 +168,9 @@ def test_a_run_that_is_clearly_behind_at_the_same_step_is_ended(
     runs = {run.id: run for run in (*base, replace(late, **changes))}
     context = Context(metric="loss", runs=runs, curves={"rate3e-3": CURVE})
     assert rules.decide(context)["kill_runs"] == (["late"] if is_killed else [])
+    once = rules.decide(replace(context, asked=["late"]))
+    assert once["kill_runs"] == [], "a person was asked"
+    assert once["reflection"].endswith("asked to end: late"), "it is remembered"
     unread = replace(context, curves={})
     assert rules.decide(unread)["kill_runs"] == [], "curves cannot be read"
 
@@ -196,7 +199,11 @@ def test_the_context_is_read_as_it_is_written(tmp_path: Path) -> None:
     notes = (Note("Please drop width: no time.", "ann", NOW),)
     reason = why("hypothesis_falsified", name="h1", what="A lower rate", failures=3)
     warnings = {"k": Warned(key="k", severity="high", why=reason)}
-    view = make_view(directory=str(tmp_path), notes=notes, warnings=warnings)
+    told: dict[str, Any] = {
+        "reflection": "Low rates win.\nasked to end: r9 r4",
+        "notes": notes,
+    }
+    view = make_view(directory=str(tmp_path), warnings=warnings, **told)
     text = render_context(view, LIVE, view.research.consultations["c3"])
     assert read_context(text) == Context(
         metric="loss",
@@ -216,6 +223,7 @@ def test_the_context_is_read_as_it_is_written(tmp_path: Path) -> None:
         falsified=["h1"],
         left_percent=70,
         dropped=["width"],
+        asked=["r4", "r9"],
         curves={"r1": {5: 2.5}},
     )  # fmt: skip
     with pytest.raises(ValueError, match="no objective"):

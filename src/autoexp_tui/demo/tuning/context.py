@@ -15,6 +15,11 @@ _HEAD: Final = re.compile(r"^(?:→|-) (\S+?):? (.*)$")
 _HYPOTHESIS: Final = re.compile(
     r"^- (\S+) \[(\w+)(?:, (\d+) failures? in a row)?\]", re.MULTILINE
 )
+_ASKED: Final = re.compile(
+    r"^  (?:A person is asked|Refused[^:]*): end ([\w.-]+)", re.MULTILINE
+)
+ASKED: Final = "asked to end: "
+"""Begins the line of a reflection with runs about which a person was asked once."""
 _DROP: Final = re.compile(r"^ {4}.*\bdrop (\w+)", re.MULTILINE | re.IGNORECASE)
 
 
@@ -46,6 +51,8 @@ class Context:
     """Of the budget of which least is left."""
     dropped: Sequence[str] = ()
     """Hypotheses that a person wants no more of: a note says `drop NAME`."""
+    asked: Sequence[str] = ()
+    """Runs about whose end a person was asked; whatever came of that, not again."""
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     """Run -> step -> the objective."""
 
@@ -85,6 +92,9 @@ def read_context(prompt: str) -> Context:
     known = _HYPOTHESIS.findall(sections.get("Hypotheses", ""))
     warned = re.findall(r"^- high: .*$", sections.get("Warnings", ""), re.MULTILINE)
     left = re.findall(r"(\d+) % left$", sections.get("Budget", ""), re.MULTILINE)
+    asked = _ASKED.findall(sections.get("What", ""))
+    for line in re.findall(rf"^> {ASKED}(.*)$", sections.get("Your", ""), re.MULTILINE):
+        asked += line.split()
     named = [re.search(r"the hypothesis (\S+)", line, re.IGNORECASE) for line in warned]
     state = re.search(r": (/.*\.json)$", sections.get("State", ""), re.MULTILINE)
     return Context(
@@ -95,6 +105,7 @@ def read_context(prompt: str) -> Context:
         falsified=[found[1] for found in named if found],
         left_percent=min(map(int, left), default=100),
         dropped=_DROP.findall(sections.get("Notes", "")),
+        asked=[*dict.fromkeys(asked)],
         curves=_read_curves(Path(state[1]), metric) if state else {},
     )
 

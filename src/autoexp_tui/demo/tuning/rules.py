@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
-from autoexp_tui.demo.tuning.context import Context, Run
+from autoexp_tui.demo.tuning.context import ASKED, Context, Run
 
 FIRST_RATES: Final = (6e-4, 3e-3)
 _FACTOR: Final = 5.0
@@ -77,8 +77,10 @@ def decide(context: Context) -> Mapping[str, Any]:
     needless = decided + tuple(context.dropped)
     kills = dict(_list_kills(context, base, needless))
     is_busy = kept or any(run.status == "running" for run in context.runs.values())
+    thoughts = [f"{one.id}: {one.learnt}" for one in studies]
+    thoughts += [ASKED + " ".join(context.asked)] if context.asked else []
     return {
-        "reflection": "\n".join(f"{one.id}: {one.learnt or 'open'}" for one in studies),
+        "reflection": "\n".join(thoughts),
         "hypotheses": [
             {"id": one.id, "description": one.claim, "status": one.status}
             for one in studies
@@ -123,6 +125,8 @@ def _list_kills(
     """Runs that are not worth going on, with the reason."""
     running = [run for run in context.runs.values() if run.status == "running"]
     for run in running:
+        if run.id in context.asked:
+            continue
         if run.id.startswith(needless):
             yield run.id, "what it was to tell is decided"
         elif base is not None and (behind := measure_lag(context, base, run)) > _WORSE:
