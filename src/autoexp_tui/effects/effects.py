@@ -304,6 +304,70 @@ class OutsideEffect(Effect):
         settlement.end("ok" if answer.ok else "failed", answer.detail)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterAnswer(Answer):
+    """What came back besides whether it went well."""
+
+    value: object = None
+
+
+AGAIN_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 60.0
+"""A disk that is full for a moment, or a lock of git's, costs no step of a policy."""
+
+
+class AdapterEffect(OutsideEffect, pool="errand"):
+    """An order of a policy to its adapter, all of which may be done again."""
+
+    __slots__ = ()
+    adapter: ClassVar[str]
+    """The name of what it goes to, in `Outside.adapters`."""
+    patience_seconds: ClassVar[float] = 0.0
+    """For which it is tried again when it fails."""
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        call = self.build_call(outside.adapters[self.adapter], state)
+
+        def answer() -> Answer:
+            try:
+                value = call()
+            except AutoexpError as error:
+                return AdapterAnswer(ok=False, detail=error.line)
+            return AdapterAnswer(value=value, detail=self.describe_value(value))
+
+        return answer
+
+    def build_call(self, adapter: Any, state: SessionState, /) -> Callable[[], object]:
+        """The call, of which nothing changes when the state does."""
+        raise NotImplementedError(type(self).__name__)
+
+    def describe_value(self, value: object) -> str:
+        """What the journal keeps of it."""
+        return ""
+
+    def settle(
+        self, context: DecisionContext, settlement: Settlement, answer: Answer
+    ) -> None:
+        age = context.now.t - settlement.pending.ordered_utc
+        if not answer.ok and 0 <= age < self.patience_seconds:  # clocks are set back
+            settlement.rest(AGAIN_SECONDS)
+            told = f"it is tried again: {answer.detail}"
+            context.draft.emit(events.MessageLogged(text=told, level="warning"))
+            return
+        super().settle(context, settlement, answer)
+        if not answer.ok:
+            self.take_failure(context, answer.detail)
+        else:
+            self.take(context, getattr(answer, "value", None))
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        """What follows."""
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        """What follows when it did not come about, and is not tried again."""
+        context.draft.emit(events.MessageLogged(text=problem, level="warning"))
+
+
 def warn_of_failure(
     context: DecisionContext, pending: PendingEffect, problem: str
 ) -> None:

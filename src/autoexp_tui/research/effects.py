@@ -9,10 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.effects.effects import AddJobs, Answer, OutsideEffect
+from autoexp_tui.effects.effects import PATIENCE_SECONDS, AdapterEffect, AddJobs
 from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.agents import Outcome
-from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import why
 from autoexp_tui.research import events
 from autoexp_tui.research.items import find_ring
@@ -29,68 +28,16 @@ from autoexp_tui.research.state import HOPELESS, PART, Item, Research, research_
 from autoexp_tui.research.state import Answer as AgentAnswer
 
 if TYPE_CHECKING:
-    from autoexp_tui.effects.effects import Outside, Settlement
     from autoexp_tui.model.decision_context import DecisionContext
     from autoexp_tui.model.state import SessionState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResearchAnswer(Answer):
-    """What an order came to, and whether it went well."""
-
-    value: object = None
-
-
-_AGAIN_SECONDS: Final = 10.0
-_PATIENCE_SECONDS: Final = 60.0
-"""A disk that is full for a moment, or a lock of git's, costs no call."""
-
-
-class _OfResearch(OutsideEffect, pool="errand"):
+class _OfResearch(AdapterEffect):
     """An order that goes to `Laboratory`."""
 
     __slots__ = ()
-    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
-    """For which it is tried again when it fails."""
-
-    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
-        laboratory: Laboratory = outside.adapters[ADAPTER]
-        call = self.build_call(laboratory, state)
-
-        def answer() -> Answer:
-            try:
-                return ResearchAnswer(value=call())
-            except AutoexpError as error:
-                return ResearchAnswer(ok=False, detail=error.line)
-
-        return answer
-
-    def build_call(
-        self, laboratory: Laboratory, state: SessionState
-    ) -> Callable[[], object]:
-        raise NotImplementedError(type(self).__name__)
-
-    def settle(
-        self, context: DecisionContext, settlement: Settlement, answer: Answer
-    ) -> None:
-        age = context.now.t - settlement.pending.ordered_utc
-        if not answer.ok and 0 <= age < self.patience_seconds:  # clocks are set back
-            settlement.rest(_AGAIN_SECONDS)
-            told = f"it is tried again: {answer.detail}"
-            context.draft.emit(MessageLogged(text=told, level="warning"))
-            return
-        super().settle(context, settlement, answer)
-        if not answer.ok:
-            self.take_failure(context, answer.detail)
-        else:
-            self.take(context, getattr(answer, "value", None))
-
-    def take(self, context: DecisionContext, value: object) -> None:
-        """What follows."""
-
-    def take_failure(self, context: DecisionContext, problem: str) -> None:
-        """What follows when it did not come about, and is not tried again."""
-        context.draft.emit(MessageLogged(text=problem, level="warning"))
+    adapter: ClassVar[str] = ADAPTER
+    patience_seconds: ClassVar[float] = PATIENCE_SECONDS
 
 
 def make_view(state: SessionState) -> View:

@@ -8,15 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.effects.effects import (
-    AddJobs,
-    Answer,
-    Outside,
-    OutsideEffect,
-    Settlement,
-)
+from autoexp_tui.effects.effects import PATIENCE_SECONDS, AdapterEffect, AddJobs
 from autoexp_tui.events.session import MessageLogged
-from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
 from autoexp_tui.tree.ideas import cut_ideas
@@ -47,62 +40,13 @@ if TYPE_CHECKING:
     from autoexp_tui.model.state import SessionState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeAnswer(Answer):
-    """What came back besides whether it went well."""
-
-    value: object = None
-
-
-_AGAIN_SECONDS: Final = 10.0
-_PATIENCE_SECONDS: Final = 60.0
-"""A disk that is full for a moment, or a lock of git's, costs no evaluation."""
-
-
-class _OfTree(OutsideEffect, pool="errand"):
+class _OfTree(AdapterEffect):
     """An order that goes to `Trees`."""
 
     __slots__ = ()
-    patience_seconds: ClassVar[float] = 0.0
-    """For which it is tried again when it fails."""
-
-    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
-        trees: Trees = outside.adapters[ADAPTER]
-        call = self.build_call(trees, state)
-
-        def answer() -> Answer:
-            try:
-                value = call()
-                detail = value.sha256 if isinstance(value, Packed) else ""
-                return TreeAnswer(value=value, detail=detail)
-            except AutoexpError as error:
-                return TreeAnswer(ok=False, detail=error.line)
-
-        return answer
-
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
-        raise NotImplementedError(type(self).__name__)
-
-    def settle(
-        self, context: DecisionContext, settlement: Settlement, answer: Answer
-    ) -> None:
-        age = context.now.t - settlement.pending.ordered_utc
-        if not answer.ok and 0 <= age < self.patience_seconds:  # clocks are set back
-            settlement.rest(_AGAIN_SECONDS)
-            told = f"it is tried again: {answer.detail}"
-            context.draft.emit(MessageLogged(text=told, level="warning"))
-            return
-        super().settle(context, settlement, answer)
-        if not answer.ok:
-            self.take_failure(context, answer.detail)
-        else:
-            self.take(context, getattr(answer, "value", None))
-
-    def take(self, context: DecisionContext, value: object) -> None:
-        """What follows."""
+    adapter: ClassVar[str] = ADAPTER
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
-        """What follows when it did not come about, and is not tried again."""
         context.draft.emit(events.TreeStopped(why=why("tree_broken", problem=problem)))
 
 
@@ -133,13 +77,16 @@ class WritePack(_OfTree, kind="write_pack"):
     node: str
     evaluation: str = ""
     """Empty: ideas are wanted for the node."""
-    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
+    patience_seconds: ClassVar[float] = PATIENCE_SECONDS
 
     def name_object(self) -> str:
         return self.evaluation or self.node
 
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
         return partial(trees.write_pack, build_pack(state, self))
+
+    def describe_value(self, value: object) -> str:
+        return value.sha256 if isinstance(value, Packed) else ""
 
     def take(self, context: DecisionContext, value: object) -> None:
         assert isinstance(value, Packed)
@@ -323,7 +270,7 @@ class CollectResult(_OfTree, kind="collect_result"):
 
     evaluation: str
     ending: Why | None = None
-    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
+    patience_seconds: ClassVar[float] = PATIENCE_SECONDS
 
     def name_object(self) -> str:
         return self.evaluation
@@ -373,7 +320,7 @@ class WorkInGit(_OfTree, kind="work_in_git"):
     rejected: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
     leftovers_only: bool = False
-    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
+    patience_seconds: ClassVar[float] = PATIENCE_SECONDS
 
     def name_object(self) -> str:
         return ", ".join((*self.nodes, *self.rejected, *self.leftovers))
