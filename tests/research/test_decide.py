@@ -29,7 +29,7 @@ from autoexp_tui.research.commands import (
 )
 from autoexp_tui.research.events import KillTriggered, MilestoneCrossed, ResearchBegun
 from autoexp_tui.research.ports import CallResult, View
-from autoexp_tui.research.state import Consultation, Item, Research, research_of
+from autoexp_tui.research.state import Answer, Consultation, Item, Research, research_of
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.research.fake_laboratory import Answers, FakeLaboratory, answer, leave_list
@@ -252,6 +252,15 @@ def test_a_line_whose_need_a_person_dropped_is_told_as_void() -> None:
     assert [text.split()[0] for text in decided.applied] == ["r3"]
     assert [text.split()[0] for text in decided.refused] == ["r1"]
     assert "it needs the line" in "".join(decided.void)
+
+
+def test_what_is_asked_already_is_not_asked_twice() -> None:
+    again = CallResult(outcome=Outcome.OK, answer=Answer(kills=("r1",)))
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2")), then=again))
+    bench = begin(laboratory, {"r1_run": runs(50), "r2_run": runs(5)})
+    bench.run(30)
+    assert find(bench).total_calls > 2
+    assert len(bench.engine.state.asks) == 1
 
 
 def test_a_question_of_which_nothing_can_be_done_any_more_is_withdrawn() -> None:

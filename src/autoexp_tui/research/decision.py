@@ -412,8 +412,17 @@ class _Checker:
 
     def _check_kill(self, line: Line) -> str:
         run = self.research.runs.get(line.id)
+        if run is not None and run.ended:
+            return f"it has ended: {run.ended.outcome}"
         if run is not None:
-            return f"it has ended: {run.ended.outcome}" if run.ended else ""
+            known, mine = self.research.list_open("research"), self.merge.consultation
+            asks = (
+                one.id
+                for one in known
+                if one.number < mine.number and line.key in {at.key for at in one.asked}
+            )
+            other = next(asks, "")
+            return f"{other} asks for it already" if other else ""
         is_item = line.id in self.merge.now
         return "it has not started" if is_item else "there is no such run"
 
