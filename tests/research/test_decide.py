@@ -740,3 +740,43 @@ def test_what_a_person_changes_is_soon_in_the_state_file_though_nothing_runs() -
     bench.order(MoveItem(item="a", place=0), by="kurt")
     bench.run(8)
     assert [one.id for one in laboratory.views[-1].research.items] == ["a", "b"]
+
+
+def test_a_rate_limit_is_over_by_the_clock_of_who_told_it() -> None:
+    def limit(one: Consultation, view: View) -> CallResult:
+        if one.id != "c1":
+            return leave_list()
+        at = bench.clock.utc() + 100
+        return CallResult(outcome=Outcome.RATE_LIMIT, problem="429", resume_at=at)
+
+    laboratory = FakeLaboratory()
+    bench = begin(laboratory)
+    bench.clock.set_utc(bench.clock.utc() - 7200)
+    laboratory.answers = limit
+    bench.run(90)
+    assert [*find(bench).consultations] == ["c1"]
+    bench.run(30)
+    assert "c2" in find(bench).consultations
+
+
+def test_a_budget_that_ends_what_runs_ends_calls_too_and_none_can_be_had() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2"))))
+    scripts: dict[str, Any] = {"c2_research": [[RunScript(seconds=900.0)]]}
+    budgets = {"wall_seconds": 30.0, "on_reached": "kill"}
+    bench = begin(laboratory, scripts, budgets=budgets)
+    bench.run(45)
+    research = find(bench)
+    assert find_code(research) == "budget_reached"
+    assert research.consultations["c2"].outcome is Outcome.CANCELLED
+
+
+def test_a_person_is_told_why_no_call_can_be_had() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2"))))
+    scripts = {"r1_run": runs(60), "r2_run": runs(60)}
+    bench = begin(laboratory, scripts, budgets={"calls": 1})
+    bench.run(10)
+    bench.order(Consult(), by="kurt")
+    bench.run(1)
+    (refused,) = bench.happened(CommandRefused)
+    assert refused.why.code == "notice"
+    assert "calls" in sentence(refused.why, 0.0)

@@ -10,8 +10,10 @@ from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.states import why
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.answer import Unusable, find_name_problem, read_criteria
+from autoexp_tui.research.budgets import find_refusal, measure_uses
 from autoexp_tui.research.state import Item, Research, find_research
 from autoexp_tui.text.sanitize import clean_line
 
@@ -131,6 +133,10 @@ class Consult(_OfResearch, kind="consult"):
     reason any more not to call it: somebody may have mended what they were due to."""
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
+        now = context.now
+        uses = measure_uses(research, context.state.jobs, now.t, now.lived)
+        if refusal := find_refusal(research, "research", uses):
+            raise _Refused(sentence(refusal, now.t))
         is_limited = research.wait_outcome is Outcome.RATE_LIMIT
         if research.agents_wait is not None and not is_limited:
             context.draft.emit(events.CallsResumed())

@@ -46,6 +46,7 @@ from autoexp_tui.research.judge import (
     judge_run,
     watch_run,
 )
+from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.ports import CallResult
 from autoexp_tui.research.state import (
     PART,
@@ -307,6 +308,10 @@ class _Loop:
         if self.options.budgets.on_reached == "kill":
             for run in research.list_live():
                 end_run(self.context, run, short(reason), reason, Cause.BUDGET)
+            calls = (research.find_call(role) for role in ROLES)
+            for one in filter(None, calls):
+                stopped = events.CallStopped(consultation=one.id, by="the budget")
+                self.emit(stopped)
 
     def _wake_for(self, uses: tuple[Use, ...]) -> None:
         """Look again when there is something to tell of a budget that time uses up."""

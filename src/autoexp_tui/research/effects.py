@@ -170,7 +170,8 @@ def _pause_calls(
         return
     until = now + (_UNTOLD_SECONDS if is_limited else options.breaker_seconds)
     if result.resume_at is not None:
-        until = max(now + _LEAST_SECONDS, result.resume_at)
+        ahead = context.now.utc - now  # who told it has a clock of their own
+        until = max(now + _LEAST_SECONDS, result.resume_at - ahead)
     reason = why("agents_wait", at=until, problem=result.problem or outcome.value)
     paused = events.CallsPaused(why=reason, resume_at=until, outcome=outcome)
     context.draft.emit(paused)
@@ -191,9 +192,11 @@ class PlanItem(_OfResearch, kind="plan_item"):
     def build_call(
         self, laboratory: Laboratory, state: SessionState
     ) -> Callable[[], object]:
+        others = (one for one in research_of(state).items if one.id != self.item.id)
+        names = (job.name for one in others for job in one.jobs)
         request = PlanRequest(
             items=(self.item,),
-            taken=frozenset(state.jobs),
+            taken=frozenset((*state.jobs, *names)),
             code={
                 name: one.code
                 for name, one in research_of(state).consultations.items()
