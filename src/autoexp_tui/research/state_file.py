@@ -103,8 +103,9 @@ def _list_run(run: Run, view: View, live: Mapping[str, Live]) -> dict[str, Any]:
     running = {JobState.RUNNING, JobState.SUSPENDED}
     is_begun = any(one.job.state in running for one in readings)
     return {
-        **_list_item(run.item),
+        **_list_fields(run.item, "id", "jobs", "gpus"),
         **_list_fields(run, "id", "item", "ended"),
+        "gpu_requirement": run.item.wanted_gpus,
         **(_list_fields(end, "outcome", "problem") if end else {}),
         "run_id": run.id,
         "status": end.outcome if end else "running" if is_begun else "queued",
