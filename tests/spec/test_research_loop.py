@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.model.agents import Outcome, Usage
-from autoexp_tui.model.commands import Kill
+from autoexp_tui.model.commands import Kill, Pause, Resume
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.research.commands import Consult
@@ -289,6 +289,54 @@ def test_a_failure_that_three_fixes_did_not_mend_goes_to_the_research_agent() ->
     assert told == repeats[-1:]
 
 
+def test_a_fix_that_helped_ends_the_row_of_those_that_did_not() -> None:
+    laboratory = FakeLaboratory()
+
+    def tell(one: Consultation, view: View) -> CallResult:
+        if one.role == "fixer":
+            return laboratory.fix(view, one.run, "batch_size=8")
+        return answer(*items("r1", "r2")) if one.id == "c1" else leave_list()
+
+    laboratory.answers = tell
+    crash = [[RunScript(exit_code=1, writes=OOM)]]
+    fixer = {"agent": ["f"], "may_override": ["batch_size"], "attempts": 1}
+    scripts = {"r1_run": crash, "r2_run": crash, "r1_fix1_run": runs(2)}
+    scripts["r2_run"] = [[RunScript(seconds=20.0, exit_code=1, writes=OOM)]]
+    bench = begin(laboratory, scripts, fixer=fixer)
+    bench.run(40)
+    assert {"r1_fix1", "r2_fix1"} <= find(bench).runs.keys()
+
+
+def test_a_fix_that_is_approved_beforehand_asks_nobody() -> None:
+    laboratory = FakeLaboratory()
+
+    def tell(one: Consultation, view: View) -> CallResult:
+        if one.role == "fixer":
+            return laboratory.fix(view, one.run, "model.width=8")
+        return answer(*items("r1")) if one.id == "c1" else leave_list()
+
+    laboratory.answers = tell
+    scripts = {"r1_run": [[RunScript(exit_code=1, writes=OOM)]]}
+    bench = begin(laboratory, scripts, frozenset({"code"}), fixer={"agent": ["f"]})
+    bench.run(20)
+    assert find(bench).runs["r1"].fix_relaunch == "r1_fix1"
+
+
+def test_a_paused_session_begins_nothing_of_the_list_and_tells_nobody_of_it() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2", "r3"))))
+    scripts: dict[str, Any] = {**LONG, "c1_research": [[RunScript(seconds=5.0)]]}
+    bench = begin(laboratory, scripts, slots=2, heartbeat_seconds=900.0)
+    bench.run(3)
+    bench.order(Pause())
+    bench.until(lambda: len(find(bench).items) == 3, 60)
+    bench.run(60)
+    assert not find(bench).runs
+    assert list_kinds(find(bench)) == ["list_depleted"]
+    bench.order(Resume())
+    bench.run(5)
+    assert len(find(bench).runs) >= 2
+
+
 @pytest.mark.parametrize("approved", [True, False])
 def test_a_change_of_code_waits_for_a_person_and_so_does_what_runs_it(
     approved: bool,
@@ -351,6 +399,19 @@ def test_without_an_expectation_a_run_must_beat_its_baseline(
     assert ended is not None
     assert ended.met is met
     assert research.hypotheses["h1"].consecutive_failures == failures
+
+
+def test_what_ends_with_a_budget_says_nothing_of_its_hypothesis() -> None:
+    tested = Item(id="r1", hypothesis="h1", expects="loss < 1")
+    first = answer(tested, *items("r2", "r3"), hypotheses=(STATED,))
+    budgets = {"wall_seconds": 10.0, "on_reached": "kill"}
+    laboratory = FakeLaboratory(answer_in_turn(first))
+    bench = begin(laboratory, {"r1_run": runs(60, loss=2.0)}, slots=1, budgets=budgets)
+    bench.run(40)
+    known = find(bench).runs["r1"].ended, find(bench).hypotheses["h1"]
+    assert known[0] is not None
+    assert (known[0].outcome, known[0].met) == ("killed", None)
+    assert known[1].consecutive_failures == 0
 
 
 def test_rounds_without_improvement_are_counted_and_warned_of() -> None:
