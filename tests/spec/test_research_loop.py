@@ -429,7 +429,7 @@ def test_rounds_without_improvement_are_counted_and_warned_of() -> None:
     bench.run(2)
     (warned,) = find(bench).warnings.values()
     assert (warned.severity, warned.why.code) == ("high", "no_gain")
-    assert (warned.why.arg("value"), warned.why.arg("run")) == (2.0, "r0")
+    assert (warned.why.arg("value"), warned.why.arg("run")) == (1.995, "r3")
     assert len(warned.evidence) == 3
 
 
