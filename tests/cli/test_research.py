@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,13 @@ from autoexp_tui.cli.session_verbs import research_verbs
 from autoexp_tui.cli.session_verbs.request import Request
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import why
+from autoexp_tui.research.events import CallsPaused, ResearchBegun, ResearchOpened
 from autoexp_tui.research.ports import CallResult
+from autoexp_tui.research.state import research_of
+from autoexp_tui.storage.journal import load_state
+from tests.cli.session_places import Place, all_ended
 from tests.research.fake_laboratory import FakeLaboratory, answer
 from tests.research.test_decide import answer_in_turn, begin, items, runs
 
@@ -62,3 +70,34 @@ def test_a_note_needs_words() -> None:
     request = Request(verb="note", words=("k7f2",), args=args, options=options)
     with pytest.raises(UsageError, match="what is the agent to be told"):
         research_verbs.note(request)
+
+
+class ResearchPlace(Place):
+    """Sessions whose plan has a research loop."""
+
+    def plan(self) -> Plan:
+        section = {"goal": "less loss", "agent": ["a"]}
+        return replace(super().plan(), research=section)
+
+
+def test_a_session_takes_a_note_and_a_request_to_consult(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ResearchPlace(tmp_path, capsys)
+    where = str(tmp_path / "research")
+    opened = ResearchOpened(
+        directory=where, python="python", gpus=0, metric="loss", mode="min"
+    )
+    wait = CallsPaused(
+        why=why("agents_wait", at=4e9, problem="429"),
+        resume_at=4e9,
+        outcome=Outcome.RATE_LIMIT,
+    )
+    session = place.session("k7f2", *all_ended(), ResearchBegun(), opened, wait)
+    place.told("note", "k7f2", "try", "smaller", "batches")
+    place.told("consult", "k7f2")
+    made = research_of(load_state(session).state)
+    assert [note.text for note in made.notes] == ["try smaller batches"]
+    assert made.triggers[-1].kind == "person"
+    Place(tmp_path, capsys).session("k7aa", *all_ended())
+    assert "k7aa has no research loop" in place.told("consult", "k7aa", code=2)

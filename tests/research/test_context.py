@@ -125,6 +125,10 @@ def test_a_run_that_goes_on_is_told_with_its_progress_and_its_criteria() -> None
         "Instructions": [
             "1. THINK. What do the results say? Write down what was learnt, which "
             "hypotheses are",
+            "2. DECIDE. Write the list of experiments. It takes the place of the "
+            "present list; its",
+            "3. IMPLEMENT. If an experiment needs another code, change it now, in the "
+            "working",
         ],
     }.items(),
 )

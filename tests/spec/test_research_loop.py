@@ -464,3 +464,26 @@ def test_a_call_costs_what_it_told() -> None:
     research = find(bench)
     assert research.costs["research"] == 0.25
     assert research.usage["research"].output_tokens >= 7
+
+
+def test_items_beyond_what_is_left_of_the_gpu_hours_wait_for_a_person() -> None:
+    laboratory = FakeLaboratory(
+        answer_in_turn(
+            answer(Item(id="r1", gpus=1)), answer(Item(id="r2", gpus=8)), then=answer()
+        )
+    )
+    bench = begin(
+        laboratory,
+        {"r1_run": runs(100), "r2_run": runs(100)},
+        gpus=8,
+        budgets={"gpu_hours": 500 / 3600},
+        approve={"budget": "ask"},
+        heartbeat_seconds=900.0,
+    )
+    bench.run(120)
+    (ask,) = bench.engine.state.asks.values()
+    assert ask.lines[-1] == "budget: 0.22 GPU hours are wanted, 0.11 are left"
+    assert "r2" not in find(bench).runs
+    reply(bench, approved=True)
+    bench.run(4)
+    assert "r2" in find(bench).runs
