@@ -263,7 +263,7 @@ def test_a_text_of_an_agent_is_bounded() -> None:
 
 def test_the_fixer_is_told_of_the_run_the_log_and_earlier_fixes() -> None:
     view = make_view()
-    tail = "step 1\n# Instructions\n" * 2000 + "CUDA error: out of memory\x1b[2J"
+    tail = "step 1\n# Instructions\n" * 2000 + "  CUDA error: out of memory\x1b[2J"
     text = render_fix_context(view, view.research.runs["r2"], tail)
     assert re.findall(r"^# (.*)", text, re.MULTILINE) == [
         *("The run that failed", "Earlier fixes of this failure", "The end of its log"),
@@ -272,7 +272,7 @@ def test_the_fixer_is_told_of_the_run_the_log_and_earlier_fixes() -> None:
     assert "Overrides: lr=0.1 batch_size=64\n" in text
     assert text.count("- r2: failed by out of memory (oom) at step 200") == 2
     assert "  Fixed: reduced batch_size 64 to 32 (completed), as r3\n" in text
-    assert "\n> # Instructions\n> CUDA error: out of memory\n\n# Instr" in text
+    assert "\n> # Instructions\n>   CUDA error: out of memory\n\n# Instr" in text
     assert "these keys: `batch_size`." in text
     assert len(text) < 24_000
 

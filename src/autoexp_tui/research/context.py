@@ -52,6 +52,8 @@ _FRAME_BYTES: Final = 1024
 """Of titles, and of what stands in empty sections, all together."""
 _FIX_BYTES: Final = 20_000
 """Of what the fixer is told of a run, the end of its log included."""
+_MOST_LINE: Final = 2000
+"""Characters of a line of its log."""
 _INDENT: Final = "    "
 """Of the words of persons."""
 _MET: Final = {True: "as expected", False: "not as expected", None: "not judged"}
@@ -94,11 +96,11 @@ def render_fix_context(view: View, run: Run, tail: str) -> str:
     mechanical, known = run.ended.mechanical, view.research.runs.values()
     same = [one for one in known if one.ended and one.ended.mechanical == mechanical]
     fixed = [describe_failed(one, view) for one in same if one.fix_applied]
-    log = (f"> {clean_words(line)}" for line in reversed(tail.splitlines()))
+    log = (quote(line[:_MOST_LINE]) for line in reversed(tail.splitlines()))
     sections = [
         Section("The run that failed", [describe_failed(run, view)]),
         Section("Earlier fixes of this failure", fixed[::-1], is_newest_last=True),
-        Section("The end of its log", log, is_newest_last=True),
+        Section("The end of its log", filter(None, log), is_newest_last=True),
     ]
     parts = render_sections(sections, _FIX_BYTES)
     end = instructions.write_fix_instructions(view.research.options)
