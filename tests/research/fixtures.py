@@ -99,6 +99,7 @@ def make_job(run: Run) -> JobRecord:
     return JobRecord(
         spec=make_spec(run.id, run.gpus),
         state=states.get(outcome, JobState.FAILED),
+        since=run.began_at,
         since_lived=run.began_lived,
         attempts=(attempt,),
         noted=noted,

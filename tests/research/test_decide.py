@@ -780,3 +780,27 @@ def test_a_person_is_told_why_no_call_can_be_had() -> None:
     (refused,) = bench.happened(CommandRefused)
     assert refused.why.code == "notice"
     assert "calls" in sentence(refused.why, 0.0)
+
+
+def test_the_end_by_a_person_ends_a_call_and_nothing_of_answers_is_done() -> None:
+    hang: dict[str, Any] = {"c1_research": [[RunScript(seconds=9999.0)]]}
+    bench = begin(FakeLaboratory(answer_in_turn(answer(*items("r1")))), hang)
+    bench.run(6)
+    bench.order(EndResearch(reason="enough"), by="kurt")
+    bench.run(30)
+    research = find(bench)
+    assert research.consultations["c1"].outcome is not None
+    assert (research.items, {**research.runs}) == ((), {})
+    assert not has_work_left(bench.engine.state)
+
+
+def test_nobody_is_called_and_nothing_ends_while_a_person_has_paused_all() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1"))))
+    bench = begin(laboratory, heartbeat_seconds=5.0)
+    bench.order(Pause(), by="kurt")
+    bench.run(60)
+    assert not find(bench).consultations
+    bench.order(Resume(), by="kurt")
+    bench.run(90)
+    assert "r1" in find(bench).runs
+    assert find_code(find(bench)) == "nothing_left"

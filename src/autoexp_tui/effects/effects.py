@@ -348,7 +348,7 @@ class AdapterEffect(OutsideEffect, pool="errand"):
     def settle(
         self, context: DecisionContext, settlement: Settlement, answer: Answer
     ) -> None:
-        age = context.now.t - settlement.pending.ordered_utc
+        age = context.now.utc - settlement.pending.ordered_utc
         if not answer.ok and 0 <= age < self.patience_seconds:  # clocks are set back
             settlement.rest(AGAIN_SECONDS)
             told = f"it is tried again: {answer.detail}"

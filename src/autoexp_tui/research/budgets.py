@@ -14,13 +14,13 @@ from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.model.states import Why, why
+from autoexp_tui.model.states import JobState, Why, why
 from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.state import Milestone, list_jobs
 from autoexp_tui.text.spelling import duration, format_number
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.state import JobRecord
+    from autoexp_tui.model.state import Attempt, JobRecord
     from autoexp_tui.research.state import (
         BudgetName,
         Item,
@@ -104,7 +104,7 @@ def measure_gpu_seconds(run: Run, jobs: Mapping[str, JobRecord], t: float) -> fl
         (begin, max(begin, t if one.ended_at is None else one.ended_at), job)
         for job in list_jobs(run, jobs)
         for one in job.attempts
-        if (begin := one.began_at) is not None
+        if (begin := _find_begin(job, one)) is not None
     ]
     if run.item.gpus is None:
         return sum(job.spec.resources.gpus * (end - begin) for begin, end, job in held)
@@ -222,3 +222,10 @@ def _estimate_call(research: Research, role: Role) -> dict[BudgetName, float]:
     used = _measure_calls(research, role)
     calls = used["calls"] or 1
     return {name: amount / calls for name, amount in used.items()} | {"calls": 1}
+
+
+def _find_begin(job: JobRecord, attempt: Attempt) -> float | None:
+    """When an attempt began; None: it did not. While it runs that is told as `t` is,
+    for the clock of its host may show something else."""
+    is_running = attempt.ended_at is None and job.state is JobState.RUNNING
+    return job.since if is_running and attempt.began_at else attempt.began_at

@@ -12,13 +12,14 @@ from autoexp_tui.actions.orders import (
     ask_person,
     cancel_attempts,
     emit_order,
+    end_job,
     withdraw_question,
 )
 from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.policy import End, Policy
 from autoexp_tui.model.state import VOID
-from autoexp_tui.model.states import ACTIVE, Cause, why
+from autoexp_tui.model.states import ACTIVE, Cause, JobState, why
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.budgets import (
@@ -40,6 +41,7 @@ from autoexp_tui.research.fixer import needs_person
 from autoexp_tui.research.items import Chosen, Room, choose_items
 from autoexp_tui.research.jobs import build_item_jobs
 from autoexp_tui.research.judge import (
+    end_late,
     end_run,
     follow_runs,
     judge_answers,
@@ -66,12 +68,14 @@ if TYPE_CHECKING:
     from autoexp_tui.model.effect import Effect
     from autoexp_tui.model.event import Event
     from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.budgets import Use
     from autoexp_tui.research.state import Item
 
 DECISION: Final = "decision"
 END: Final = "end"
 """Questions are `decision/<consultation>`, and `end`."""
+_TOO_LATE: Final = "the research has ended"
 STATE_SECONDS: Final = 5.0
 """Between two writes of the state file, where something happened."""
 LIVE_SECONDS: Final = 30.0
@@ -184,6 +188,8 @@ class _Loop:
             self._fire(chosen)
             self._call(uses)
             self._find_end(uses)
+        else:
+            withdraw_question(self.context, END, PART, _TOO_LATE)
         self._write_state()
         return self.wake
 
@@ -214,6 +220,7 @@ class _Loop:
             elif all(job.ended for job in jobs):
                 judge_run(self.context, self.research, run)
             else:
+                end_late(self.context, self.research, run)
                 watch_run(self.context, self.research, run)
 
     def _choose(self, *, is_paused: bool) -> Chosen:
@@ -225,6 +232,9 @@ class _Loop:
         known = self.context.state.jobs
         waiting = {name for name in mine if name not in known or not known[name].ended}
         gpus = sum(run.gpus for run in research.list_live())
+        # Jobs that rules of the config let join are no runs, and take room too.
+        others = (known[name].spec.resources for name in busy - mine)
+        gpus += sum(one.gpus for one in others)
         total = Room(slots or None, research.gpus if research.has_gpus else None)
         free = Room(
             None if total.slots is None else total.slots - len(busy | waiting),
@@ -331,6 +341,8 @@ class _Loop:
 
     def _call(self, uses: tuple[Use, ...]) -> None:
         research, now = self.research, self.context.now
+        if self.context.state.paused is not None:
+            return  # what it would be told might be old when the call begins
         self._wake_at(find_wake(research, now.lived))
         if research.agents_wait is not None:
             if now.t < research.resume_at:
@@ -392,13 +404,20 @@ class _Loop:
                 )
                 effects.take_result(self.context, one.id, result)
             return
+        is_unwanted = bool(one.ending) or self.research.stopped is not None
         if not job.ended:
-            if one.ending and job.state in ACTIVE:
-                reason = why("ended_by_hand")
-                cancel_attempts(self.context, [job], reason, Cause.USER)
+            if is_unwanted:
+                self._end_call(job)
             return
         # However it ended: what it paid for may be there. What led to it is not lost.
         self.order(effects.ReadCall(consultation=one.id))
+
+    def _end_call(self, job: JobRecord) -> None:
+        reason = why("ended_by_hand")
+        if job.state in ACTIVE:
+            cancel_attempts(self.context, [job], reason, Cause.USER)
+        else:
+            end_job(self.context, job, JobState.CANCELLED, Cause.USER, reason)
 
     @property
     def _granted(self) -> frozenset[str]:
@@ -409,16 +428,13 @@ class _Loop:
         """Apply the lines of an answer that no person need see, at once; the others as
         a person answers. Each is checked against the state as it is then."""
         if not one.decided:
-            proposed = self._list_lines(one)
+            proposed = self._void_late(self._list_lines(one))
             applied, asked = split_lines(proposed, self.options, self._granted)
             void = [line for line in proposed if line.void]
             self._apply(one, applied, asked, void=void)
             return
         jobs = self.context.state.jobs
-        lines = recheck_lines(self.research, one, jobs, one.asked)
-        if self.research.stopped:
-            over = "the research has ended"
-            lines = tuple(replace(line, void=line.void or over) for line in lines)
+        lines = self._void_late(recheck_lines(self.research, one, jobs, one.asked))
         if all(line.void for line in lines):
             self._withdraw(one, "nothing of it can be done any more")
             self._apply(one, (), (), void=lines)
@@ -439,6 +455,11 @@ class _Loop:
 
     def _withdraw(self, one: Consultation, reason: str) -> None:
         withdraw_question(self.context, f"{DECISION}/{one.id}", PART, reason)
+
+    def _void_late(self, lines: Sequence[Line]) -> list[Line]:
+        """When the research has ended nothing is done any more, and nobody asked."""
+        late = _TOO_LATE if self.research.stopped else ""
+        return [replace(line, void=line.void or late) for line in lines]
 
     def _list_lines(self, one: Consultation) -> list[Line]:
         uses, research = self._measure(), self.research
@@ -509,8 +530,8 @@ class _Loop:
             self._tell_no_fix(run.id, told, one.id)
             return
         if self.research.stopped:
-            self._withdraw(one, "the research has ended")
-            self._tell_no_fix(run.id, "the research has ended", one.id)
+            self._withdraw(one, _TOO_LATE)
+            self._tell_no_fix(run.id, _TOO_LATE, one.id)
             return
         (item,) = items
         is_asked = needs_person(one.fix, self.options.fixer)
@@ -550,9 +571,9 @@ class _Loop:
             if is_met:
                 self._stop("target_reached", run=research.best_run, value=best)
                 return
-        if research.live or any(
-            one.ended_lived is None for one in _list_open(research)
-        ):
+        roster = self.context.roster
+        calls = (one for one in _list_open(research) if one.ended_lived is None)
+        if any(calls) or research.live or roster.select(roster.active, "main"):
             return
         if research.budget_reached:
             self.emit(events.ResearchStopped(why=research.budget_reached))

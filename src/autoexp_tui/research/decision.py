@@ -274,7 +274,12 @@ def _list_kills(
         run = research.runs.get(name)
         shown = _describe_progress(research, run, jobs) if run else ""
         text = f"end {name}: {shown}" if shown else f"end {name}"
-        yield Line("kills", name, text, op="kill")
+        restarts = _count_restarts(run, jobs) if run else 0
+        yield Line("kills", name, text, op="kill", restarts=restarts)
+
+
+def _count_restarts(run: Run, jobs: Mapping[str, JobRecord]) -> int:
+    return sum(max(0, len(job.attempts) - 1) for job in list_jobs(run, jobs))
 
 
 def _describe_progress(
@@ -415,6 +420,8 @@ class _Checker:
         if run is not None and run.ended:
             return f"it has ended: {run.ended.outcome}"
         if run is not None:
+            if _count_restarts(run, self.jobs) > line.restarts:
+                return "it was started anew meanwhile"
             known, mine = self.research.list_open("research"), self.merge.consultation
             asks = (
                 one.id

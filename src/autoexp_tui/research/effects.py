@@ -81,11 +81,13 @@ class _OfConsultation(_OfResearch):
         return self.consultation
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
-        take_result(
-            context,
-            self.consultation,
-            CallResult(outcome=Outcome.AGENT_ERROR, problem=problem, is_sent=False),
+        one = research_of(context.state).consultations[self.consultation]
+        job = context.state.jobs.get(one.job)
+        is_sent = job is not None and any(a.began_at for a in job.attempts)
+        failed = CallResult(
+            outcome=Outcome.AGENT_ERROR, problem=problem, is_sent=is_sent
         )
+        take_result(context, self.consultation, failed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +138,9 @@ def take_result(
     called for a while. Where that is over one call is tried, and tells."""
     research = research_of(context.state)
     one = research.consultations[consultation]
-    outcome = Outcome.CANCELLED if one.ending else result.outcome
-    is_ok = outcome is Outcome.OK
+    is_ok = result.outcome is Outcome.OK and not one.ending
+    is_unwanted = one.ending or (research.stopped and not is_ok)
+    outcome = Outcome.CANCELLED if is_unwanted else result.outcome
     answer = result.answer
     if result.fixed is not None:
         answer = AgentAnswer(items=(result.fixed,))
@@ -270,7 +273,6 @@ class WriteState(_OfResearch, kind="write_research_state"):
 
     stamp: int = 0
     """`Research.changes`, as it is to be shown."""
-    patience_seconds: ClassVar[float] = 0.0
 
     def name_object(self) -> str:
         return "experiment_state.json"

@@ -360,7 +360,7 @@ class RunRevived(_OfResearch, verb="run goes on", about=("run",)):
         research = _change(state)
         if (ended := research.runs[self.run].ended) is not None:
             research.gpu_seconds -= ended.gpu_seconds  # counted whole at its end
-        _change_run(state, self.run, ended=None, kill_shown="")
+        _change_run(state, self.run, ended=None, kill_shown="", killed_at=0.0)
         research.live = (*research.live, self.run)
         research.to_fix = tuple(name for name in research.to_fix if name != self.run)
         research.told_stuck = ()
@@ -375,7 +375,8 @@ class KillTriggered(_OfResearch, verb="kill criterion", about=("run", "shown")):
     """With its numbers."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        _change_run(state, self.run, kill_shown=self.shown)
+        killed = {"kill_shown": self.shown, "killed_at": record.t}
+        _change_run(state, self.run, **killed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

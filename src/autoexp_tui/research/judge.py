@@ -70,7 +70,33 @@ def end_run(
 ) -> None:
     """Order the end of all that a run still does."""
     context.draft.emit(events.KillTriggered(run=run.id, shown=shown))
-    jobs = list_jobs(run, context.state.jobs)
+    _end_jobs(context, list_jobs(run, context.state.jobs), reason, cause)
+
+
+def end_late(context: DecisionContext, research: Research, run: Run) -> None:
+    """End jobs that joined when the end of their run had been ordered already. What
+    was begun anew since, by rules of the config, is left alone."""
+    if not run.killed_at:
+        return
+    jobs = [
+        job
+        for job in list_jobs(run, context.state.jobs)
+        if not job.ended
+        and not any(
+            one.number > 1 or one.is_told_to_end or one.ordered_at < run.killed_at
+            for one in job.attempts
+        )
+    ]
+    if research.budget_reached is not None:
+        _end_jobs(context, jobs, research.budget_reached, Cause.BUDGET)
+    else:
+        reason = why("kill_criterion", text=run.kill_shown)
+        _end_jobs(context, jobs, reason, Cause.KILL_CRITERION)
+
+
+def _end_jobs(
+    context: DecisionContext, jobs: Sequence[JobRecord], reason: Why, cause: Cause
+) -> None:
     cancel_attempts(
         context, [job for job in jobs if job.state in ACTIVE], reason, cause
     )

@@ -128,6 +128,8 @@ class Run:
     began_lived: float = 0.0
     kill_shown: str = ""
     """The criterion that ended it, with its numbers."""
+    killed_at: float = 0.0
+    """`t`: when its end was ordered."""
     ended: RunEnd | None = None
     fix_applied: str = ""
     """What was done about its end, in words."""
@@ -243,6 +245,8 @@ class Line:
     """What is done: agents `drop` items of their own, and `remove` those of persons."""
     needs: tuple[str, ...] = ()
     """Keys of lines of the same answer that have to be done as well."""
+    restarts: int = 0
+    """Of a run that is to be ended: how often it had been tried again."""
 
     @property
     def key(self) -> str:
