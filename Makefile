@@ -77,6 +77,7 @@ bench: $(READY)
 simulate: $(READY)
 	@$(BIN)/python -m tests.support.simulation --seeds $(SEEDS)
 	@$(BIN)/python -m tests.support.simulation --seeds $(SEEDS) --kind tree
+	@$(BIN)/python -m tests.support.simulation --seeds $(SEEDS) --kind research
 
 compare: $(READY)
 	@$(BIN)/python -m tests.config.compose_sets --sets $(SETS)

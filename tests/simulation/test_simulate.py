@@ -36,6 +36,7 @@ FEW = 3
 ENOUGH = 60
 """Seeds within which a deliberate bug shows."""
 SEARCHES = 6
+RESEARCHES = 6
 SHARDS = 4
 """Tests that share the kills at every step outside, so that they run side by side."""
 
@@ -52,6 +53,11 @@ def test_searches_under_faults_keep_every_invariant_and_decide_alike_at_any_spee
 ):
     for seed in range(SEARCHES):
         simulate(Case(seed=seed, kind="tree"))
+
+
+def test_researches_under_faults_keep_every_invariant() -> None:
+    for seed in range(RESEARCHES):
+        simulate(Case(seed=seed, kind="research"))
 
 
 def test_few_campaigns_have_seen_the_clock_set_in_every_way() -> None:

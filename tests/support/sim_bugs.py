@@ -7,6 +7,7 @@ kind have been wrong. None of it can be reached from outside a simulation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
@@ -28,11 +29,17 @@ from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.rules import Storm
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import why
+from autoexp_tui.research import decide as research_loop
+from autoexp_tui.research import decision
+from autoexp_tui.research.items import choose_items
+from autoexp_tui.research.state import Consultation, Milestone, Research
+from autoexp_tui.research.triggers import list_fired
 from autoexp_tui.scheduling import circuit_breaker
 from autoexp_tui.tree import decide
 from autoexp_tui.tree.state import Evaluation, Idea, Node, Tree
 from tests.support.memory_journal import MemoryJournal
 from tests.support.remembering import AroundExecutor
+from tests.support.sim_research import SimLaboratory
 from tests.support.sim_slurm import SlurmCluster
 from tests.support.sim_trees import SimTrees
 
@@ -58,6 +65,10 @@ class Bug:
     def trees(self, trees: SimTrees) -> SimTrees:
         """Spoil what a search reaches outside."""
         return trees
+
+    def laboratory(self, laboratory: SimLaboratory) -> SimLaboratory:
+        """Spoil what a research reaches outside."""
+        return laboratory
 
 
 class DropIntent(Bug):
@@ -273,6 +284,97 @@ class MoveRefs(Bug):
         return trees
 
 
+class OfResearch(Bug):
+    """One function of the research loop is another one."""
+
+    kind = "research"
+    patch: ClassVar[tuple[Any, str, Callable[..., Any]]]
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        kind = type(type(self).__name__, (_Patched,), {"patch": self.patch})
+        made: Engine = kind(state, parts)
+        return made
+
+
+_list_open: Final = research_loop._list_open
+
+
+class DecideTwice(OfResearch):
+    """An engine that takes over does once more what was done about answers."""
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        taken = set[str]()
+
+        def list_more(research: Research) -> list[Consultation]:
+            known = research.consultations.values()
+            done = [one for one in known if one.decided and one.id not in taken]
+            taken.update(research.consultations)
+            return [*_list_open(research), *done]
+
+        self.patch = (research_loop, "_list_open", list_more)  # type: ignore[misc]
+        return super().engine(state, parts)
+
+
+_MILESTONES: Final = (75, 50, 25, 10)
+
+
+class MissMilestone(OfResearch):
+    """A milestone is told only while just so much is left."""
+
+    patch = (
+        research_loop,
+        "list_crossed",
+        lambda research, uses: [
+            one
+            for use in uses
+            for percent in _MILESTONES
+            if abs(100 * use.left - percent) < 1
+            and (one := Milestone(use.name, percent)) not in research.milestones
+        ],
+    )
+
+
+class AskForEver(OfResearch):
+    """An empty answer is a reason to ask for another one."""
+
+    patch = (
+        research_loop,
+        "list_fired",
+        lambda research, *more: list_fired(
+            _change(research, was_low=bool(research.triggers)), *more
+        ),
+    )
+
+
+class Starve(OfResearch):
+    """No room is kept for an item that others overtake."""
+
+    patch = (
+        research_loop,
+        "choose_items",
+        lambda research, *more: choose_items(_change(research, overtaken={}), *more),
+    )
+
+
+def _change(research: Research, **fields: Any) -> Research:
+    made = copy(research)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+class KillAnother(OfResearch):
+    """A run is ended that was started anew since its end was approved."""
+
+    patch = (decision, "_count_restarts", lambda _run, _jobs: 0)
+
+
+class ApplyVoid(OfResearch):
+    """Nobody looks whether a line still can be done."""
+
+    patch = (decision._Checker, "find_reason", lambda _checker, _line: "")
+
+
 BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "drop_intent": DropIntent,
     "trust_empty": TrustEmpty,
@@ -287,4 +389,10 @@ BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "promote_twice": PromoteTwice,
     "count_candidates": CountTrialsOfTrees,
     "move_refs": MoveRefs,
+    "decide_twice": DecideTwice,
+    "miss_milestone": MissMilestone,
+    "ask_for_ever": AskForEver,
+    "starve": Starve,
+    "kill_another": KillAnother,
+    "apply_void": ApplyVoid,
 }

@@ -101,6 +101,8 @@ def _own(event: events.AttemptEnded, attempt: Attempt, befallen: Strokes) -> str
     if cause is Cause.STALL and _ended_well(befallen):
         right = told == (Outcome.COMPLETED, None)
         return "" if right else f"{told}, although it ended well by itself"
+    if cause in OWN_FAILURES and attempt.run < 0 and not befallen:
+        return "" if event.cause is cause else f"{told}, although it never began"
     failed = cause in OWN_FAILURES
     outcome = Outcome.FAILED if failed else Outcome.CANCELLED
     return "" if told == (outcome, cause) else f"{told}, although {cause} was ordered"

@@ -7,6 +7,7 @@ After every step the invariants of `sim_checks` hold.
 
     python -m tests.support.simulation --seeds 200
     python -m tests.support.simulation --seeds 200 --kind tree
+    python -m tests.support.simulation --seeds 200 --kind research
     python -m tests.support.simulation --seed 17 --verbose
 """
 
@@ -18,7 +19,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,12 +27,16 @@ from typing import Any, Final
 from tests.support.sim_bugs import BUGS, Bug
 from tests.support.sim_campaign import Campaign
 from tests.support.sim_checks import Violation
+from tests.support.sim_research_campaign import ResearchCampaign
 from tests.support.sim_slurm import KINDS
 from tests.support.sim_tally import Tally, report
 from tests.support.sim_tree_campaign import TreeCampaign
 
-TREE: Final = "tree"
-"""The kind of campaign that is a search."""
+POLICIES: Final[Mapping[str, Callable[..., Campaign]]] = {
+    "tree": TreeCampaign,
+    "research": ResearchCampaign,
+}
+"""Kinds of campaigns that are a search, or a research."""
 MIX: Final = ("slurm", "bare", "slurm")
 """The kinds of seeds in a row."""
 
@@ -78,8 +83,8 @@ def simulate(case: Case, *, verbose: bool = False) -> Campaign:
     try:
         more: Any = {"without": case.without, "bug": bug, "verbose": verbose}
         campaign = (
-            TreeCampaign(case.seed, **more)
-            if kind == TREE
+            POLICIES[kind](case.seed, **more)
+            if kind in POLICIES
             else Campaign(case.seed, KINDS[kind], families=case.families, **more)
         )
         campaign.run()
@@ -150,7 +155,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--first", type=int, default=0, help="the first seed")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     add("--seed", type=int, help="one campaign alone")
-    add("--kind", choices=sorted([*KINDS, TREE]), default="", help="what runs the jobs")
+    add(
+        "--kind",
+        choices=sorted([*KINDS, *POLICIES]),
+        default="",
+        help="what runs the jobs",
+    )
     add("--bug", choices=sorted(BUGS), default="", help="a deliberate bug")
     add("--families", type=int, default=0, help="the size of the plan")
     add("--without", default="", help="happenings to leave out, by name")
