@@ -108,6 +108,8 @@ def test_a_list_is_tried_to_its_end_and_the_best_is_known() -> None:
     research = find(bench)
     assert not bench.world.faults, bench.world.faults
     assert [*research.runs] == ["r1", "r2", "r3"]
+    answers = [one.answer for one in research.consultations.values() if one.answer]
+    assert not any(item.jobs for one in answers for item in one.items or ())
     assert (research.best_run, research.best) == ("r1", 0.5)
     assert list_kinds(research)[:2] == ["list_depleted", "list_depleted"]
     assert {"run_finished", "heartbeat"} <= {*list_kinds(research)}

@@ -278,6 +278,7 @@ class DecisionApplied(_OfResearch):
         decided = (*one.decided, self.decided)
         _consult(state, one.id, decided=decided, asked=self.asked)
         if not self.asked:
+            _consult(state, one.id, answer=_strip_jobs(one.answer))
             research.open = tuple(name for name in research.open if name != one.id)
 
     def format_headline(self, now: float) -> Headline:
@@ -287,6 +288,14 @@ class DecisionApplied(_OfResearch):
         told += [f"asks about {plural(len(self.asked), 'line')}"] if self.asked else []
         told += [f"by {self.decided.by}"] if self.decided.by else []
         return Headline("decided", join_parts(*told))
+
+
+def _strip_jobs(answer: Answer | None) -> Answer | None:
+    """An answer of which all is done: what was planned for it is in the list."""
+    if answer is None or not answer.items:
+        return answer
+    items = tuple(replace(item, jobs=()) for item in answer.items)
+    return replace(answer, items=items)
 
 
 def _set_items(research: Research, items: tuple[Item, ...]) -> None:
@@ -406,7 +415,7 @@ class RunJudged(_OfResearch):
         round_name = research.runs[self.run].item.consultation
         if self.gained and round_name in research.open_rounds:
             research.open_rounds[round_name] = True
-        if self.ended.outcome == "completed":
+        if self.ended.outcome in ("completed", "killed"):  # it could run
             research.fix_streaks = {}
         research.told_stuck = ()
         if self.to_fixer:
