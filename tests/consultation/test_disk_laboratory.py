@@ -132,14 +132,15 @@ def test_an_answer_that_is_refused_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_request_that_its_agent_changed_misleads_nobody(tmp_path: Path) -> None:
-    edit = "open('../../calls/c1_research/call.json', 'w').write('{')"
+    edit = "for name in ('../../calls/c1_research/call.json', '../../../plan.json'): "
+    edit += "open(name, 'w').write('{')"
     commit = "os.system('git -C ../../../../user/repo -c user.name=a -c user.email=a '"
     commit += "'commit -q --allow-empty -m x')"
     one = OneResearch(tmp_path, write_agent(edit, commit, answer=list_items()))
     result = one.call(one.begin(), C1)
     assert (result.outcome, result.answer) == (Outcome.BAD_OUTPUT, None)
-    request = one.find_home(C1) / REQUEST
-    assert result.problem.endswith(f": {request}, HEAD of {one.top}")
+    request, plan = one.find_home(C1) / REQUEST, one.directory.parent / "plan.json"
+    assert result.problem.endswith(f": {plan}, {request}, HEAD of {one.top}")
     assert not (one.directory / "call/1").exists()
 
 

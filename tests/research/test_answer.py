@@ -263,6 +263,7 @@ def test_what_is_too_much_is_left_out_and_named() -> None:
     assert made.left_out == (
         "x3, x4, x5 and 9994 more: at most 3 are read of experiment_list",
     )
+    assert len(read(experiment_list=many).items or ()) == 100
 
 
 def test_texts_are_cleaned_and_cut() -> None:

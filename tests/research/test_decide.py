@@ -450,7 +450,10 @@ def test_what_needs_more_gpus_than_there_are_is_stranded_and_told() -> None:
     research = find(bench)
     assert [*research.runs] == ["small"]
     assert {"stranded", "deadlock"} & {*list_kinds(research)}
-    assert research.stopped
+    assert find_code(research) == "research_stuck"
+    end = find_end(bench.engine.state.parts)
+    assert end is not None
+    assert end.code == 1
 
 
 @pytest.mark.parametrize("seed", range(12))
