@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Resources
@@ -23,7 +24,6 @@ from autoexp_tui.research.answer import AnswerRefused, read_answer, read_fix
 from autoexp_tui.research.fixer import build_fixed_item
 from autoexp_tui.research.ports import CallResult, PlannedItems, PlanRequest, View
 from autoexp_tui.research.state import CodeChange, Consultation, Item, Research
-from autoexp_tui.testing.clock import ManualClock
 from tests.research.fake_laboratory import FakeLaboratory
 from tests.support.fake_script import RunScript, Write
 
@@ -75,7 +75,7 @@ class Left:
 class SimLaboratory(FakeLaboratory):
     """Implements `research.ports.Laboratory`, and acts for agents and runs."""
 
-    clock: ManualClock
+    clock: Clock
     seed: int
     most_calls: int = 8
     """Afterwards agents have no idea any more."""

@@ -280,7 +280,7 @@ class ResearchCampaign(Campaign):
     def _make_world(self) -> House:
         draw = random.Random(f"{self.seed} world")
         self.laboratory = self.cluster.laboratory = SimLaboratory(
-            clock=self._true_clock,
+            clock=self._clock,
             seed=self.seed,
             most_calls=draw.choice([3, 8, 20]),
             disk=random.Random(f"{self.seed} disk"),

@@ -149,6 +149,7 @@ class ResearchChecks(Checks):
                 self._revived.add(name)
                 self._judged.discard(name)
                 self._fixed.discard(name)
+                self._after -= {*research.runs[name].jobs}
                 self._has_moved = True
                 if research.runs[name].ended is None:
                     yield "it has not ended"
@@ -348,9 +349,11 @@ class ResearchChecks(Checks):
 
     def _fix(self, event: told.FixDecided, research: Research) -> Iterator[str]:
         run = research.runs[event.run]
-        if event.run in self._fixed or run.fix_relaunch:
+        if event.run in self._fixed:
             yield f"{event.run} was decided before"
-        self._fixed.add(event.run)
+        self._has_moved = True
+        if run.ended is not None:  # else a person had it run again meanwhile
+            self._fixed.add(event.run)
         if event.item is None:
             self._is_news = True
             return

@@ -519,8 +519,9 @@ class _Loop:
 
     def _decide_fix(self, one: Consultation) -> None:
         run = self.research.runs[one.run]
-        if run.ended is None:
+        if run.ended is None or not run.ended.mechanical:
             told = "a person had it run again"
+            self._withdraw(one, told)
             fixed = events.FixDecided(run=run.id, mechanical="", problem=told)
             self.emit(replace(fixed, consultation=one.id))
             return

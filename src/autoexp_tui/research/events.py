@@ -418,8 +418,9 @@ class RunJudged(_OfResearch):
         if self.ended.outcome in ("completed", "killed"):  # it could run
             research.fix_streaks = {}
         research.told_stuck = ()
-        if self.to_fixer:
-            research.to_fix = (*research.to_fix, self.run)
+        if self.to_fixer:  # he may be at it still, as it was run again meanwhile
+            is_new = self.run not in research.list_fixing()
+            research.to_fix += (self.run,) if is_new else ()
         else:
             _note_end(research, self.run, record.t)
 
