@@ -401,7 +401,7 @@ class RunJudged(_OfResearch):
     to_fixer: bool = False
     """It waits for the fixer: no call of the research agent is made for it."""
     gained: bool = False
-    """Whether it is better than the best before by `objective.min_delta`."""
+    """Whether it is better than the newest that gained, by `objective.min_delta`."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         research = _change(state)
@@ -412,6 +412,8 @@ class RunJudged(_OfResearch):
             research.hypotheses[self.hypothesis.id] = self.hypothesis
         if self.is_best:
             research.best_run, research.best = self.run, self.ended.result
+        if self.gained:
+            research.gained_from = self.ended.result
         round_name = research.runs[self.run].item.consultation
         if self.gained and round_name in research.open_rounds:
             research.open_rounds[round_name] = True

@@ -113,7 +113,7 @@ def judge_run(
     ended = _find_end(context, research, run, jobs, problem)
     known = research.hypotheses.get(run.item.hypothesis)
     result = ended.result if ended.outcome == "completed" else None
-    gained = result is not None and research.is_better(result, research.best)
+    gained = result is not None and research.is_better(result, research.gained_from)
     mechanical = ended.mechanical
     context.draft.emit(
         events.RunJudged(

@@ -375,6 +375,9 @@ class Research:
     """How many of them an answered context had."""
     best_run: str = ""
     best: float | None = None
+    gained_from: float | None = None
+    """The newest result that gained `objective.min_delta`: gains count from it, so
+    that small ones add up."""
     rounds_since_improvement: int = 0
     open_rounds: dict[str, bool] = field(default_factory=dict)
     """Consultations of which runs began -> whether one gained on the best by then."""
