@@ -145,6 +145,8 @@ class ResearchChecks(Checks):
                 yield from self._start(run, research)
             case told.RunJudged():
                 yield from self._judge(event, research)
+            case events.JobRevived(job=name):
+                self._after.discard(name)  # as a person wants it
             case told.RunRevived(run=name):
                 self._revived.add(name)
                 self._judged.discard(name)
