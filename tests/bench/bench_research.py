@@ -51,9 +51,10 @@ SLEEP = "date +%s.%N >> begun; sleep 0.3; date +%s.%N >> ended"
 """What a run does: it notes when it began and when it ended."""
 
 
-def measure_refills(*, hangs: bool) -> Sequence[float]:
-    """Seconds from the end of each run to the begin of the next one in its slot, while
-    the agent is called for all that time, or never."""
+def measure_refills(*, hangs: bool) -> tuple[Sequence[float], float]:
+    """Seconds from the end of each run to the begin of the next one in its slot, and
+    from the first begin to the last end, while the agent is called for all that time,
+    or never."""
     count = REFILLS + SLOTS
     interval = 1 if hangs else 100_000
     with tempfile.TemporaryDirectory() as name:
@@ -82,20 +83,27 @@ def measure_refills(*, hangs: bool) -> Sequence[float]:
             sorted(map(float, (place.root / name).read_text().split()))
             for name in ("begun", "ended")
         )
-    return [after - before for before, after in zip(ended, begun[SLOTS:], strict=False)]
+    pairs = zip(ended, begun[SLOTS:], strict=False)
+    return sorted(after - before for before, after in pairs), ended[-1] - begun[0]
 
 
 def compare_refills(pairs: int) -> None:
-    ratios = []
+    refills, wholes = list[float](), list[float]()
     for at in range(pairs):
         order = (True, False) if at % 2 else (False, True)
-        found = {hangs: sorted(measure_refills(hangs=hangs)) for hangs in order}
-        told = [f"{_show(found[hangs])} {'with' if hangs else 'without'}"
-                for hangs in (True, False)]  # fmt: skip
-        ratios.append(median(found[True]) / median(found[False]))
-        print(f"refill  {REFILLS} of {SLOTS} slots: {', '.join(told)} a call", end="")
-        print(f"; median {ratios[-1]:.2f}x; {_show_load()}", flush=True)
-    print(f"refill  median of {pairs} pairs: {median(ratios):.3f}x")
+        found = {hangs: measure_refills(hangs=hangs) for hangs in order}
+        (hanging, whole), (alone, least) = found[True], found[False]
+        refills.append(median(hanging) / median(alone))
+        wholes.append(whole / least)
+        print(
+            f"refill  {REFILLS} of {SLOTS} slots with a call: {_show(hanging)}, ",
+            end="",
+        )
+        print(f"{whole:.1f} s in all; without: {_show(alone)}, {least:.1f} s; ", end="")
+        print(f"{refills[-1]:.2f}x, {wholes[-1]:.2f}x; {_show_load()}", flush=True)
+    if pairs:
+        told = f"{median(refills):.3f}x, in all {median(wholes):.3f}x"
+        print(f"refill  median of {pairs} pairs: {told}")
 
 
 def _show(seconds: Sequence[float]) -> str:

@@ -65,7 +65,7 @@ class Person:
     sent: dict[str, Command] = field(default_factory=dict)
     """Orders by their id."""
     told: list[str] = field(default_factory=list)
-    """Notes that a command said it has left."""
+    """Notes, and digests of questions, that a command said it has left or answered."""
 
     def order(self, command: Command) -> None:
         self.sent[self.place.order(command)] = command
@@ -79,7 +79,7 @@ class Person:
         number = len(self.sent) + len(self.told)
         doings = (
             lambda: self.order(TellAgent(text=f"note {number}")),
-            lambda: self.tell(f"note {number}"),
+            lambda: self.call(f"note {number}", "note", f"note {number}"),
             lambda: self.insert(research, f"p{number}"),
             lambda: self.edit(research),
             lambda: self.order(Consult()),
@@ -90,6 +90,9 @@ class Person:
         for name, ask in list_open_asks(state.asks).items() if is_eager else ():
             lines = range(len(ask.lines))
             dropped = tuple(at for at in lines if self.rng.random() < 0.1)
+            if not dropped and self.rng.random() < 0.3:
+                self.call(ask.digest, "approve", name)
+                continue
             is_refused = self.rng.random() < 0.1 or len(dropped) == len(ask.lines)
             self.reply(
                 name, ask, () if is_refused else dropped, approved=not is_refused
@@ -103,11 +106,11 @@ class Person:
             AnswerAsk(ask=name, digest=digest, approved=approved, dropped=dropped)
         )
 
-    def tell(self, text: str) -> None:
+    def call(self, what: str, verb: str, *words: str) -> None:
         """By the command; where no engine lives it is one for a moment."""
         session = self.place.session.path.name
-        done = run_command(self.place.top, "sessions", "note", session, text)
-        self.told += [text] * (done.returncode == 0)
+        done = run_command(self.place.top, "sessions", verb, session, *words)
+        self.told += [what] * (done.returncode == 0)
 
     def insert(self, research: Research, name: str) -> None:
         wait = tuple(one.id for one in research.items[:1] if self.rng.random() < 0.5)
@@ -209,7 +212,14 @@ def _check_orders(story: Story, person: Person, research: Research) -> Iterator[
     if waiting := [*person.place.session.inbox.glob("*.json")]:
         yield f"{len(waiting)} orders wait"
     notes = [one.text for one in research.notes]
-    yield from (f"{text} was lost" for text in person.told if text not in notes)
+    answered = {
+        one.digest
+        for found in story.commands.values()
+        for one in found
+        if isinstance(one, AskAnswered)
+    }
+    known = {*notes, *answered}
+    yield from (f"{text} was lost" for text in person.told if text not in known)
     for name, command in person.sent.items():
         found = story.commands.get(name, [])
         if any(isinstance(one, CommandRefused) for one in found):
