@@ -13,7 +13,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect, TaskId
 from autoexp_tui.model.errors import AutoexpError, format_os_reason
 from autoexp_tui.model.event import list_names
-from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, OutsideKey
+from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, Moment, OutsideKey
 from autoexp_tui.model.outputs import Checkpoint, DoneWork
 from autoexp_tui.model.resubmission import work_of
 from autoexp_tui.model.rules import JoinMode
@@ -314,6 +314,22 @@ class AdapterAnswer(Answer):
 AGAIN_SECONDS: Final = 10.0
 PATIENCE_SECONDS: Final = 60.0
 """A disk that is full for a moment, or a lock of git's, costs no step of a policy."""
+
+
+UNTOLD_SECONDS: Final = 300.0
+"""Until a service is tried again that did not say when it is back."""
+_LEAST_SECONDS, _MOST_SECONDS = 30.0, 86_400.0
+"""The same, where it did: clocks differ, and services err."""
+
+
+def find_resumption(
+    now: Moment, told: float | None, untold_seconds: float = UNTOLD_SECONDS
+) -> float:
+    """When, as `t`, a service that is away is tried again. `told`: when it said that it
+    is back, in seconds of Unix time by a clock of its own."""
+    if told is None:
+        return now.t + untold_seconds
+    return now.t + min(max(told - now.utc, _LEAST_SECONDS), _MOST_SECONDS)
 
 
 class AdapterEffect(OutsideEffect, pool="errand"):

@@ -580,7 +580,7 @@ class _Loop:
             self.emit(events.ResearchStopped(why=research.budget_reached))
             return
         last = self._find_last()
-        if research.open or research.to_fix:
+        if research.open or research.to_fix or self._has_planned():
             return
         if last is None or not self._is_idle(last):
             refusal = find_refusal(research, "research", uses)
@@ -592,6 +592,12 @@ class _Loop:
             return
         code = "research_stuck" if research.items else "nothing_left"
         self._stop(code)
+
+    def _has_planned(self) -> bool:
+        """Whether a job of the session's own plan is still to run."""
+        waits = {JobState.WAITING, JobState.RETRYING}
+        jobs = self.context.state.jobs.values()
+        return any(job.state in waits and job.is_planned for job in jobs)
 
     def _is_end_approved(self, last: Consultation) -> bool:
         """Ask about the end; after a refusal once more when the agent finds again that

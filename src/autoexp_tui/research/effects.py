@@ -6,10 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.effects.effects import PATIENCE_SECONDS, AdapterEffect, AddJobs
+from autoexp_tui.effects.effects import (
+    PATIENCE_SECONDS,
+    UNTOLD_SECONDS,
+    AdapterEffect,
+    AddJobs,
+    find_resumption,
+)
 from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.states import why
@@ -125,12 +131,6 @@ class ReadCall(_OfConsultation, kind="read_call"):
         take_result(context, self.consultation, value)
 
 
-_UNTOLD_SECONDS: Final = 300.0
-"""Until a service is tried again that did not say when it is back."""
-_LEAST_SECONDS: Final = 30.0
-"""The same, where it did: clocks differ."""
-
-
 def take_result(
     context: DecisionContext, consultation: str, result: CallResult
 ) -> None:
@@ -165,16 +165,14 @@ def take_result(
 def _pause_calls(
     context: DecisionContext, outcome: Outcome, result: CallResult
 ) -> None:
-    now, research = context.now.t, research_of(context.state)
+    research = research_of(context.state)
     options = research.options
     is_limited = outcome is Outcome.RATE_LIMIT
     is_broken = research.failures >= max(1, options.breaker_failures)
     if not (is_limited or is_broken or outcome in HOPELESS):
         return
-    until = now + (_UNTOLD_SECONDS if is_limited else options.breaker_seconds)
-    if result.resume_at is not None:
-        ahead = context.now.utc - now  # who told it has a clock of their own
-        until = max(now + _LEAST_SECONDS, result.resume_at - ahead)
+    untold = UNTOLD_SECONDS if is_limited else options.breaker_seconds
+    until = find_resumption(context.now, result.resume_at, untold)
     reason = why("agents_wait", at=until, problem=result.problem or outcome.value)
     paused = events.CallsPaused(why=reason, resume_at=until, outcome=outcome)
     context.draft.emit(paused)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.effects.effects import PATIENCE_SECONDS, AdapterEffect, AddJobs
+from autoexp_tui.effects.effects import (
+    PATIENCE_SECONDS,
+    AdapterEffect,
+    AddJobs,
+    find_resumption,
+)
 from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
@@ -192,19 +197,13 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
         context.draft.emit(events.IdeasFound(node=self.node, ideas=(), problem=problem))
 
 
-_UNTOLD_SECONDS: Final = 300.0
-"""Until a service is tried again that did not say when it is back."""
-_LEAST_SECONDS: Final = 30.0
-"""The same, where it did: clocks differ."""
-
-
 def _take_fault(
     context: DecisionContext, about: str, fault: Proposed, used: int
 ) -> bool:
     """Whether the call is tried again: for as long as there is a rate limit, which ends
     by itself; as often as an evaluation may be for a service that is away. A login that
     is refused stops the search: every call would meet it."""
-    now, tree = context.now.t, tree_of(context.state)
+    tree = tree_of(context.state)
     if fault.code == "agent_auth_error" and not tree.stopped:
         reason = why("agent_login", problem=fault.problem)
         context.draft.emit(events.TreeStopped(why=reason))
@@ -213,9 +212,7 @@ def _take_fault(
         return False
     if is_away and used >= tree.options.eval_retries:
         return False
-    until = now + _UNTOLD_SECONDS
-    if fault.resume_at is not None:
-        until = max(now + _LEAST_SECONDS, fault.resume_at)
+    until = find_resumption(context.now, fault.resume_at)
     reason = why("agents_wait", at=until, problem=fault.problem)
     context.draft.emit(
         events.AgentsPaused(what=about, why=reason, resume_at=until, costs=is_away)
