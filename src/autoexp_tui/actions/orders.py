@@ -50,6 +50,19 @@ def emit_order(
     )
 
 
+def is_ordered(context: DecisionContext, kind: type[Effect], about: str = "") -> bool:
+    """Whether an order of a kind, on that object if one is named, is under way."""
+    pending = (one.effect for one in context.state.pending.values())
+    named = (one.name_object() for one in pending if isinstance(one, kind))
+    return any(about in ("", one) for one in named)
+
+
+def emit_order_once(context: DecisionContext, effect: Effect) -> None:
+    """Journal an order, unless one on the same object is under way."""
+    if not is_ordered(context, type(effect), effect.name_object()):
+        emit_order(context, effect)
+
+
 def ask_person(
     context: DecisionContext, name: str, title: str, lines: Iterable[str] = ()
 ) -> Ask:

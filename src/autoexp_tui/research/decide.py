@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from autoexp_tui.actions.orders import (
     ask_person,
-    cancel_attempts,
     emit_order,
-    end_job,
+    emit_order_once,
     withdraw_question,
 )
 from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.policy import End, Policy
-from autoexp_tui.model.state import VOID
-from autoexp_tui.model.states import ACTIVE, Cause, JobState, why
+from autoexp_tui.model.states import Cause, JobState, why
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.budgets import (
-    estimate_item,
     find_next_mark,
     find_reached,
     find_refusal,
@@ -31,13 +28,7 @@ from autoexp_tui.research.budgets import (
     list_warned,
     measure_uses,
 )
-from autoexp_tui.research.decision import (
-    build_changes,
-    list_lines,
-    recheck_lines,
-    split_lines,
-)
-from autoexp_tui.research.fixer import needs_person
+from autoexp_tui.research.consultations import DECISION, TOO_LATE, Consultations
 from autoexp_tui.research.items import Chosen, Room, choose_items
 from autoexp_tui.research.jobs import build_item_jobs
 from autoexp_tui.research.judge import (
@@ -49,12 +40,9 @@ from autoexp_tui.research.judge import (
     watch_run,
 )
 from autoexp_tui.research.options import ROLES
-from autoexp_tui.research.ports import CallResult
 from autoexp_tui.research.state import (
     PART,
     Consultation,
-    Decided,
-    Line,
     Research,
     Run,
     list_jobs,
@@ -65,17 +53,13 @@ from autoexp_tui.research.warnings import Facts, LiveFacts, list_conditions
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
-    from autoexp_tui.model.effect import Effect
     from autoexp_tui.model.event import Event
     from autoexp_tui.model.snapshot import Snapshot
-    from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.budgets import Use
     from autoexp_tui.research.state import Item
 
-DECISION: Final = "decision"
 END: Final = "end"
-"""Questions are `decision/<consultation>`, and `end`."""
-_TOO_LATE: Final = "the research has ended"
+"""The question about it."""
 STATE_SECONDS: Final = 5.0
 """Between two writes of the state file, where something happened."""
 LIVE_SECONDS: Final = 30.0
@@ -98,7 +82,7 @@ class ResearchPolicy(Policy):
         if research.directory:
             return loop.go_on()
         if not research.stopped:
-            loop.order(effects.OpenResearch())
+            emit_order_once(context, effects.OpenResearch())
         return None
 
     def is_open(self, part: Any) -> str:
@@ -168,6 +152,7 @@ class _Loop:
     def __init__(self, context: DecisionContext, research: Research) -> None:
         self.context, self.research = context, research
         self.options = research.options
+        self.consultations = Consultations(context, research)
         self.wake: float | None = None
 
     def go_on(self) -> float | None:
@@ -176,7 +161,7 @@ class _Loop:
         follow_runs(self.context, research)
         self._follow_runs()
         for one in _list_open(research):
-            self._follow_consultation(one)
+            self.consultations.follow(one)
         judge_answers(self.context, research)
         uses = self._measure()
         if not research.stopped:
@@ -189,16 +174,9 @@ class _Loop:
             self._call(uses)
             self._find_end(uses)
         else:
-            withdraw_question(self.context, END, PART, _TOO_LATE)
+            withdraw_question(self.context, END, PART, TOO_LATE)
         self._write_state()
         return self.wake
-
-    def order(self, effect: Effect) -> None:
-        """Order it, unless one on the same object is under way."""
-        pending = (one.effect for one in self.context.state.pending.values())
-        kind, about = type(effect), effect.name_object()
-        if not any(isinstance(o, kind) and o.name_object() == about for o in pending):
-            emit_order(self.context, effect)
 
     def emit(self, event: Event) -> None:
         self.context.draft.emit(event)
@@ -363,7 +341,9 @@ class _Loop:
         for name in research.to_fix:
             refusal = find_refusal(research, "fixer", uses) or research.budget_reached
             if refusal is not None:
-                self._tell_no_fix(name, sentence(refusal, self.context.now.t))
+                self.consultations.tell_no_fix(
+                    name, sentence(refusal, self.context.now.t)
+                )
             elif research.find_call("fixer") is None:
                 self._open("fixer", name)
 
@@ -372,193 +352,6 @@ class _Loop:
         opened = events.ConsultationOpened(consultation=name, role=role, run=run)
         self.emit(opened)
         emit_order(self.context, effects.WriteCall(consultation=name))
-
-    def _tell_no_fix(self, run: str, problem: str, consultation: str = "") -> None:
-        ended = self.research.runs[run].ended
-        assert ended is not None, "it failed"
-        self.emit(
-            events.FixDecided(
-                run=run,
-                mechanical=ended.mechanical,
-                consultation=consultation,
-                problem=problem,
-            )
-        )
-
-    def _follow_consultation(self, one: Consultation) -> None:
-        if one.ended_lived is None:
-            self._follow_call(one)
-        elif one.role == "fixer":
-            self._decide_fix(one)
-        else:
-            self._decide(one)
-
-    def _follow_call(self, one: Consultation) -> None:
-        state = self.context.state
-        job = state.jobs.get(one.job)
-        if job is None:
-            if refused := state.refused_joins.get(one.asker):
-                told = sentence(refused, self.context.now.t)
-                result = CallResult(
-                    outcome=Outcome.AGENT_ERROR, problem=told, is_sent=False
-                )
-                effects.take_result(self.context, one.id, result)
-            return
-        is_unwanted = bool(one.ending) or self.research.stopped is not None
-        if not job.ended:
-            if is_unwanted:
-                self._end_call(job)
-            return
-        # However it ended: what it paid for may be there. What led to it is not lost.
-        self.order(effects.ReadCall(consultation=one.id))
-
-    def _end_call(self, job: JobRecord) -> None:
-        reason = why("ended_by_hand")
-        if job.state in ACTIVE:
-            cancel_attempts(self.context, [job], reason, Cause.USER)
-        else:
-            end_job(self.context, job, JobState.CANCELLED, Cause.USER, reason)
-
-    @property
-    def _granted(self) -> frozenset[str]:
-        """Kinds of lines that `--approve` names."""
-        return self.context.policy.auto_approve
-
-    def _decide(self, one: Consultation) -> None:
-        """Apply the lines of an answer that no person need see, at once; the others as
-        a person answers. Each is checked against the state as it is then."""
-        if not one.decided:
-            proposed = self._void_late(self._list_lines(one))
-            applied, asked = split_lines(proposed, self.options, self._granted)
-            void = [line for line in proposed if line.void]
-            self._apply(one, applied, asked, void=void)
-            return
-        jobs = self.context.state.jobs
-        lines = self._void_late(recheck_lines(self.research, one, jobs, one.asked))
-        if all(line.void for line in lines):
-            self._withdraw(one, "nothing of it can be done any more")
-            self._apply(one, (), (), void=lines)
-            return
-        title = f"What {one.id} proposes"
-        shown = [format_line(line) for line in lines]
-        ask = ask_person(self.context, f"{DECISION}/{one.id}", title, shown)
-        if ask.approved is None:
-            return
-        kept = [line for at, line in enumerate(lines) if at not in ask.dropped]
-        kept = kept if ask.approved else []
-        refused = [line for line in lines if line not in kept]
-        kept = [*recheck_lines(self.research, one, jobs, kept)]  # some need others
-        void = [line for line in kept if line.void]
-        good = [line for line in kept if not line.void]
-        who = {"by": ask.by, "reason": ask.reason}
-        self._apply(one, good, (), void=void, refused=refused, **who)
-
-    def _withdraw(self, one: Consultation, reason: str) -> None:
-        withdraw_question(self.context, f"{DECISION}/{one.id}", PART, reason)
-
-    def _void_late(self, lines: Sequence[Line]) -> list[Line]:
-        """When the research has ended nothing is done any more, and nobody asked."""
-        late = _TOO_LATE if self.research.stopped else ""
-        return [replace(line, void=line.void or late) for line in lines]
-
-    def _list_lines(self, one: Consultation) -> list[Line]:
-        uses, research = self._measure(), self.research
-        over = ""
-        hours = next((use for use in uses if use.name == "gpu_hours"), None)
-        items = one.answer.items if one.answer else None
-        if hours is not None and items:
-            new = [item for item in items if not research.is_known(item.id)]
-            wanted = sum(estimate_item(research, item) for item in new)
-            left = hours.limit - hours.used
-            if wanted > left:
-                over = (
-                    f"{wanted:.2f} GPU hours are wanted, {max(0.0, left):.2f} are left"
-                )
-        jobs = self.context.state.jobs
-        return [*list_lines(research, one, jobs, over_budget=over)]
-
-    def _apply(
-        self,
-        one: Consultation,
-        lines: Sequence[Line],
-        asked: Sequence[Line],
-        *,
-        void: Sequence[Line] = (),
-        refused: Sequence[Line] = (),
-        by: str = "",
-        reason: str = "",
-    ) -> None:
-        research = self.research
-        changes = build_changes(research, one, lines, is_first=not one.decided)
-        decided = Decided(
-            applied=tuple(line.text for line in lines),
-            refused=tuple(line.text for line in refused),
-            void=tuple(f"{line.text}: {line.void}" for line in void),
-            by=by,
-            reason=reason,
-        )
-        person = "" if by == "--approve" else by
-        self.emit(
-            events.DecisionApplied(
-                consultation=one.id,
-                items=changes.items,
-                hypotheses=changes.hypotheses,
-                reflection=changes.reflection,
-                code_approved=person if changes.code else None,
-                decided=decided,
-                asked=tuple(asked),
-            )
-        )
-        for name in changes.kills:
-            reasoned = one.answer.reasoning if one.answer else ""
-            text = f"{one.id}: {reasoned}".partition("\n")[0]
-            cause = why("ended_by_agent", consultation=one.id, reason=text)
-            end_run(self.context, research.runs[name], f"ended by {one.id}", cause)
-        if changes.code:
-            self.order(effects.KeepCode(consultation=one.id))
-
-    def _decide_fix(self, one: Consultation) -> None:
-        run = self.research.runs[one.run]
-        if run.ended is None or not run.ended.mechanical:
-            told = "a person had it run again"
-            self._withdraw(one, told)
-            fixed = events.FixDecided(run=run.id, mechanical="", problem=told)
-            self.emit(replace(fixed, consultation=one.id))
-            return
-        items = one.answer.items if one.answer else None
-        if one.fix is None or not items:
-            told = one.problem or "the fixer gave up"
-            self._tell_no_fix(run.id, told, one.id)
-            return
-        if self.research.stopped:
-            self._withdraw(one, _TOO_LATE)
-            self._tell_no_fix(run.id, _TOO_LATE, one.id)
-            return
-        (item,) = items
-        is_asked = needs_person(one.fix, self.options.fixer)
-        is_granted = {
-            "*",
-            "code",
-        } & self._granted or self.options.approve.code == "auto"
-        if is_asked and not is_granted:
-            text = f"{item.id}: {run.id} again with {' '.join(one.fix.overrides)}"
-            title = f"A fix for {run.id}: {one.fix.fix_applied}"
-            ask = ask_person(self.context, f"{DECISION}/{one.id}", title, [text])
-            if ask.approved is None:
-                return
-            if not ask.approved or ask.dropped:
-                told = f"{ask.by} refused: {ask.reason}".rstrip(": ")
-                self._tell_no_fix(run.id, told, one.id)
-                return
-        self.emit(
-            events.FixDecided(
-                run=run.id,
-                mechanical=run.ended.mechanical,
-                consultation=one.id,
-                fix_applied=one.fix.fix_applied,
-                item=item,
-            )
-        )
 
     # The end
 
@@ -587,7 +380,10 @@ class _Loop:
             if refusal:  # nor can any item begin that is left
                 self.emit(events.ResearchStopped(why=refusal))
             return
-        is_asked = self.options.approve.end == "ask" and not {"*", END} & self._granted
+        is_asked = (
+            self.options.approve.end == "ask"
+            and not {"*", END} & self.context.policy.auto_approve
+        )
         if is_asked and not self._is_end_approved(last):
             return
         code = "research_stuck" if research.items else "nothing_left"
@@ -638,12 +434,6 @@ class _Loop:
         due = research.shown_lived + wait
         is_over = research.stopped and is_behind
         if is_over or lived >= due or research.shown_changes < 0:
-            self.order(effects.WriteState(stamp=research.changes))
+            emit_order_once(self.context, effects.WriteState(stamp=research.changes))
         else:
             self._wake_at(due)
-
-
-def format_line(line: Line) -> str:
-    """A line as a person is asked about it."""
-    told = f"{line.kind}: {line.text}"
-    return f"{VOID}{told} ({line.void})" if line.void else told

@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from autoexp_tui.actions.orders import ask_person, cancel_attempts, emit_order, end_job
+from autoexp_tui.actions.orders import (
+    ask_person,
+    cancel_attempts,
+    emit_order,
+    emit_order_once,
+    end_job,
+    is_ordered,
+)
 from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.events.jobs import JobRevived
 from autoexp_tui.model.policy import End, Policy
@@ -46,7 +53,6 @@ from autoexp_tui.tree.state import (
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
-    from autoexp_tui.model.effect import Effect
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.state import JobRecord
 
@@ -66,7 +72,7 @@ class TreePolicy(Policy):
         if tree.root_commit:
             return search.go_on()
         if not tree.stopped:
-            search.order(effects.OpenTree(run=tree.run))
+            emit_order_once(context, effects.OpenTree(run=tree.run))
         return None
 
     def is_open(self, part: Any) -> str:
@@ -136,16 +142,6 @@ class _Search:
         if tree.is_listed and not (tree.open or tree.waiting or tree.held):
             self._close_depth()
         return self.wake
-
-    def order(self, effect: Effect) -> None:
-        """Order it, unless one on the same object is under way."""
-        if not self._is_under_way(type(effect), effect.name_object()):
-            emit_order(self.context, effect)
-
-    def _is_under_way(self, kind: type[Effect], about: str = "") -> bool:
-        pending = (one.effect for one in self.context.state.pending.values())
-        named = (one.name_object() for one in pending if isinstance(one, kind))
-        return any(not about or one == about for one in named)
 
     # An evaluation that is open
 
@@ -259,7 +255,9 @@ class _Search:
                 end_job(self.context, job, state, Cause.BUDGET, reason)
 
     def _collect(self, evaluation: Evaluation, ending: Why | None) -> None:
-        self.order(effects.CollectResult(evaluation=evaluation.id, ending=ending))
+        emit_order_once(
+            self.context, effects.CollectResult(evaluation=evaluation.id, ending=ending)
+        )
 
     def _is_held(self) -> bool:
         """Whether nothing is opened before a person says that the depth goes on."""
@@ -340,12 +338,14 @@ class _Search:
                 told = sentence(refused, self.context.now.t)
                 found = events.IdeasFound(node=node.id, ideas=(), problem=told)
                 self.context.draft.emit(found)
-            elif is_free and not self._is_under_way(AddJobs, node.ideas_job):
-                self.order(effects.WritePack(node=node.id))
+            elif is_free and not is_ordered(self.context, AddJobs, node.ideas_job):
+                emit_order_once(self.context, effects.WritePack(node=node.id))
         elif job.ended and node.id not in self.tree.blocked:
             if not self._is_lost(job) or len(job.attempts) > self.options.eval_retries:
                 problem = "" if job.state is JobState.COMPLETED else describe_end(job)
-                self.order(effects.ReadIdeas(node=node.id, problem=problem))
+                emit_order_once(
+                    self.context, effects.ReadIdeas(node=node.id, problem=problem)
+                )
             elif is_free:
                 self._revive([job], node.asker)
 
@@ -359,7 +359,7 @@ class _Search:
         count = sum(name not in jobs or not jobs[name].ended for name in made)
         for name in tree.frontier:
             job = jobs.get(tree.nodes[name].ideas_job)
-            is_packed = self._is_under_way(effects.WritePack, name)
+            is_packed = is_ordered(self.context, effects.WritePack, name)
             count += is_packed or (job is not None and not job.ended)
         return count >= most
 
@@ -423,7 +423,7 @@ class _Search:
     def _work_in_git(self) -> None:
         """Make promoted nodes real, and remove what was not promoted."""
         tree = self.tree
-        if tree.is_broken or self._is_under_way(effects.WorkInGit):
+        if tree.is_broken or is_ordered(self.context, effects.WorkInGit):
             return
         left = tuple(self._list_due())
         if tree.pruned < len(tree.closed):
@@ -459,7 +459,7 @@ class _Search:
             return
         due = tree.shown_lived + VIEWS_SECONDS
         if stamp[:2] != tree.shown[:2] or tree.stopped or lived >= due:
-            self.order(effects.WriteViews(stamp=stamp))
+            emit_order_once(self.context, effects.WriteViews(stamp=stamp))
         else:
             self._wake_at(due)
 

@@ -30,7 +30,8 @@ from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text
 from autoexp_tui.model.state import VOID
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research.budgets import Use, find_refusal, format_amount, measure_uses
-from autoexp_tui.research.decide import DECISION, ResearchPolicy
+from autoexp_tui.research.consultations import DECISION
+from autoexp_tui.research.decide import ResearchPolicy
 from autoexp_tui.research.items import Room, choose_items
 from autoexp_tui.research.jobs import find_call_dir
 from autoexp_tui.research.ports import View

@@ -21,7 +21,7 @@ from autoexp_tui.cockpit.render.research import (
 )
 from autoexp_tui.cockpit.spans import Line, line, outside
 from autoexp_tui.cockpit.widgets.pane import DetailPane, ListPane, TextPane
-from autoexp_tui.research.decide import DECISION
+from autoexp_tui.research.consultations import DECISION
 from autoexp_tui.research.state import PART, Research
 
 if TYPE_CHECKING:
