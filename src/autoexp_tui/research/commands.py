@@ -43,7 +43,7 @@ class _OfResearch(Command, is_personal=True):
 
     def handle(self, context: DecisionContext, order: Order) -> None:
         try:
-            self.change(context, _require_research(context), order.by)
+            self.change(context, _require_research(context), order.asker)
         except _Refused as refused:
             problem = why("notice", text=str(refused))
             context.draft.emit(CommandRefused(why=problem))
