@@ -233,7 +233,7 @@ def _commit(request: CallRequest) -> CodeChange:
         base=base,
         sha256=hash_diff(repository, base, made.commit, git),
         files=len(made.changes),
-        diffstat="\n".join(format_stat(made.changes)),
+        diffstat="\n".join(format_stat(made.changes)[:-1]),  # not the sums
     )
 
 

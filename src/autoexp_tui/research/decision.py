@@ -300,8 +300,8 @@ def _list_code(research: Research, consultation: Consultation) -> Iterator[Line]
     change, name = consultation.code, consultation.id
     if change is not None and name not in research.code_approved:
         stat = clean_line(change.diffstat)
-        text = stat or plural(change.files, "file")
-        yield Line("code", name, f"code: {text}", op="code")
+        text = "  ".join(filter(None, [f"code: {plural(change.files, 'file')}", stat]))
+        yield Line("code", name, text, op="code")
 
 
 @dataclass(frozen=True, slots=True)
