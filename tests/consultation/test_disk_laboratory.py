@@ -46,6 +46,10 @@ def test_it_is_opened_in_a_clean_repository_with_what_its_options_leave_open(
     assert (opened.base_commit, opened.python) == (base, sys.executable)
     assert notes == ["agents.a: its program is not there"]
     assert (one.directory / ".gitignore").read_text() == "*\n"
+    inside = one.laboratory
+    inside = replace(inside, plan=replace(inside.plan, base_output_dir="outputs"))
+    inside.open(inside.options)
+    assert (one.top / "outputs/s1/.gitignore").read_text() == "*\n"
     one.options = {"gpus": 2, "objective": {"metric": "acc", "mode": "max"}}
     opened = one.open()
     assert (opened.metric, opened.mode, opened.gpus) == ("acc", "max", 2)

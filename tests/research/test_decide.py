@@ -256,13 +256,24 @@ def test_a_line_whose_need_a_person_dropped_is_told_as_void() -> None:
     assert "it needs the line" in "".join(decided.void)
 
 
+def test_a_submission_that_begins_research_without_jobs_is_not_refused() -> None:
+    bench = begin(FakeLaboratory())
+    bench.order(Submit())
+    assert not [*bench.happened(CommandRefused)]
+
+
 def test_what_is_asked_already_is_not_asked_twice() -> None:
-    again = CallResult(outcome=Outcome.OK, answer=Answer(kills=("r1",)))
+    again = CallResult(outcome=Outcome.OK, answer=Answer(kills=("r1",), items=()))
     laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2")), then=again))
     bench = begin(laboratory, {"r1_run": runs(50), "r2_run": runs(5)})
+    bench.run(3)
+    bench.order(PutItem(item=Item(id="mine", depends_on=("r1",)), place=0), by="kurt")
     bench.run(30)
     assert find(bench).total_calls > 2
-    assert len(bench.engine.state.asks) == 1
+    asked = [text for ask in bench.engine.state.asks.values() for text in ask.lines]
+    assert [text.partition(":")[2] for text in asked] == [
+        " end r1: no metric yet", " remove mine, which kurt inserted"
+    ]  # fmt: skip
 
 
 def test_a_question_of_which_nothing_can_be_done_any_more_is_withdrawn() -> None:

@@ -34,7 +34,9 @@ from autoexp_tui.research.state import (
 )
 
 ENDED = RunEnd(outcome="completed", at=1.0)
-CODE = CodeChange(commit="f", base="b", sha256="s", files=2, diffstat="a.py | 4 +-")
+CODE = CodeChange(
+    commit="f", base="b", sha256="s", files=1, diffstat="a.py  +4 -1\n1 file  +4 -1"
+)
 
 
 def mine(name: str, **more: object) -> Item:
@@ -127,7 +129,7 @@ def test_lines_say_what_is_tried_and_what_goes() -> None:
         "remove r4, which bob inserted",
         "order: r7, r6, r2, r8",
         "end r3: step 1500, loss 2.3",
-        "code: 2 files  a.py | 4 +-",
+        "a.py +4 -1; 1 file +4 -1",
         "2 GPU hours too many",
     ]
     assert apply(research, one, lines) == ["r7", "r6", "r2", "r8"]

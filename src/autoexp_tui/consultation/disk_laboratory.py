@@ -110,6 +110,7 @@ class DiskLaboratory:
         notes, base = [*self._check_agents(options)], ""
         if options.repository:
             notes += check_repository(self.repository, self.state_dir).notes
+            self._ignore_results()
             base = Git(self.repository).resolve("HEAD")
         ignore_directory(self.directory)
         objective, result = options.objective, self.plan.monitoring.result
@@ -124,6 +125,14 @@ class DiskLaboratory:
             base_commit=base,
         )
         return opened, notes
+
+    def _ignore_results(self) -> None:
+        """Where items write, should that be in the checkout: the next research there
+        would find files that nobody committed."""
+        base = self.plan.base_output_dir or "outputs"
+        results = Path(os.path.realpath(Path(self.plan.cwd, base, self.session)))
+        if self.repository.top in results.parents:
+            ignore_directory(results)
 
     def _check_agents(self, options: ResearchOptions) -> Iterator[str]:
         """What is not there; raises UsageError for agents that cannot be

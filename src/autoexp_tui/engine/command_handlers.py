@@ -119,7 +119,8 @@ def _submit(context: DecisionContext, submit: commands.Submit) -> None:
         for job in everyone
         if job.name not in chosen and job.state is JobState.PLANNED
     ]
-    if released:
+    begins = not everyone and context.state.parts  # what has no jobs yet, but a policy
+    if released or begins:
         context.draft.emit(events.JobsReleased(jobs=tuple(released)))
     if held and released:
         context.draft.emit(events.JobsHeld(jobs=tuple(held)))

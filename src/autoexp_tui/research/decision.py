@@ -299,9 +299,8 @@ def _describe_progress(
 def _list_code(research: Research, consultation: Consultation) -> Iterator[Line]:
     change, name = consultation.code, consultation.id
     if change is not None and name not in research.code_approved:
-        stat = clean_line(change.diffstat)
-        text = "  ".join(filter(None, [f"code: {plural(change.files, 'file')}", stat]))
-        yield Line("code", name, text, op="code")
+        stat = clean_line("; ".join(change.diffstat.splitlines()))
+        yield Line("code", name, stat or plural(change.files, "file"), op="code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +402,15 @@ class _Checker:
         needing = (one for one in (*staying, *new) if line.id in one.depends_on)
         other = next(needing, None)
         lack = f"{other.id} depends on it" if other else ""
-        return self._find_gone(line) or lack
+        return self._find_gone(line) or lack or self._find_asked(line)
+
+    def _find_asked(self, line: Line) -> str:
+        """Whether a person is asked about it already."""
+        known, mine = self.research.list_open("research"), self.merge.consultation
+        for one in known:
+            if one.number < mine.number and line.key in {at.key for at in one.asked}:
+                return f"{one.id} asks for it already"
+        return ""
 
     def _find_gone(self, line: Line) -> str:
         if line.id in self.research.runs:
@@ -422,14 +429,7 @@ class _Checker:
         if run is not None:
             if _count_restarts(run, self.jobs) > line.restarts:
                 return "it was started anew meanwhile"
-            known, mine = self.research.list_open("research"), self.merge.consultation
-            asks = (
-                one.id
-                for one in known
-                if one.number < mine.number and line.key in {at.key for at in one.asked}
-            )
-            other = next(asks, "")
-            return f"{other} asks for it already" if other else ""
+            return self._find_asked(line)
         is_item = line.id in self.merge.now
         return "it has not started" if is_item else "there is no such run"
 

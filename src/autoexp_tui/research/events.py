@@ -188,6 +188,7 @@ class CallStopped(_OfResearch, verb="call is ended", about=("consultation", "by"
 class AnswerRead(_OfResearch):
     """A call is over: what came of it. Nothing is done about it yet."""
 
+    is_progress: ClassVar[bool] = True
     consultation: str
     outcome: Outcome
     problem: str = ""
@@ -236,8 +237,10 @@ class AnswerRead(_OfResearch):
         )
 
     def format_headline(self, now: float) -> Headline:
-        told = join_parts(self.consultation, self.outcome.value, self.problem)
-        return Headline("answered", told)
+        left = self.answer.left_out if self.answer else ()
+        more = f"left out {len(left)}, the first {left[0]}" if left else ""
+        told = join_parts(self.consultation, self.outcome.value, self.problem, more)
+        return Headline("no answer" if self.is_error() else "answered", told)
 
     def is_error(self) -> bool:
         return self.outcome is not Outcome.OK
