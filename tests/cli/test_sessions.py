@@ -112,9 +112,10 @@ def as_link(place: Place) -> None:
     session.path.symlink_to(place.root / "elsewhere")
 
 
-def written_into(place: Place) -> None:
+def written_into(place: Place, *, trial: bool = False) -> None:
     plan = place.plan()
-    first = replace(plan.jobs[0], output_dir=str(place.state_dir / "k7f2" / "out"))
+    out = str(place.state_dir / "k7f2" / "out")
+    first = replace(plan.jobs[0], output_dir=out, trial=trial)
     plan = replace(plan, jobs=(first, *plan.jobs[1:]))
     place.session("k7f2", *all_ended(), plan=plan)
 
@@ -170,6 +171,16 @@ def test_what_ended_or_is_old_or_named_goes_and_the_rest_stays(place: Place) -> 
     assert not any(session.path.exists() for session in (new, other))
 
 
+def test_what_policies_put_into_a_session_goes_with_it_by_a_linked_path_too(
+    place: Place,
+) -> None:
+    written_into(place, trial=True)
+    link = place.root / "linked"
+    link.symlink_to(place.state_dir)
+    assert "removed" in place.told("clean", "k7f2", "--yes", "--state-dir", str(link))
+    assert not (place.state_dir / "k7f2").exists()
+
+
 def test_clean_tells_what_would_go_and_removes_it_with_a_yes_but_follows_no_link(
     place: Place,
 ) -> None:
@@ -195,12 +206,12 @@ def test_clean_tells_what_would_go_and_removes_it_with_a_yes_but_follows_no_link
 def test_what_a_killed_removal_left_is_not_listed_and_goes_with_the_next(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(_path: object) -> None:
+    def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     place.session("k7f2", *all_ended())
     with monkeypatch.context() as patch:
-        patch.setattr("shutil.rmtree", killed)
+        patch.setattr(sessions, "remove_below", killed)
         with pytest.raises(KeyboardInterrupt):
             sessions.remove(place.session("b2bb", *all_ended()))
     assert "b2bb" not in place.told("list")

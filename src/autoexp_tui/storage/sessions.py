@@ -10,7 +10,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,6 +41,7 @@ from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import UNREADABLE, LeaseWatch, find_engine
 from autoexp_tui.storage.manifests import ENTRIES, MANIFESTS, make_state_dir
 from autoexp_tui.storage.processes import Alive
+from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.storage.user_files import ANSWER_SECONDS
@@ -357,6 +357,8 @@ def require_removable(session: SessionDir) -> None:
         )
     home = os.path.realpath(session.path) + os.sep
     for job in jobs:
+        if job.spec.trial:  # of a search or of research, which put its places there
+            continue
         for place in (job.spec.output_dir, job.spec.log_dir):
             if place and os.path.realpath(place).startswith(home):
                 raise UsageError(
@@ -402,7 +404,7 @@ def remove(session: SessionDir) -> Size:
         os.rename(gone, session.path)
         raise
     with explaining(gone, "remove all of it"):
-        shutil.rmtree(gone)
+        remove_below(gone.parent.resolve(), gone.name)
     return size
 
 
@@ -411,4 +413,4 @@ def sweep(state_dir: Path) -> None:
     with explaining(state_dir, "remove what is left of sessions"):
         for entry in state_dir.glob(f"{_GONE}*"):
             if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
+                remove_below(state_dir.resolve(), entry.name)
