@@ -11,7 +11,14 @@ import pytest
 
 from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.agents import Outcome, Usage
-from autoexp_tui.model.commands import AnswerAsk, Grow, Pause, Resume, Submit
+from autoexp_tui.model.commands import (
+    AnswerAsk,
+    Grow,
+    Pause,
+    Resume,
+    StopEngine,
+    Submit,
+)
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.policy import find_end, has_work_left
 from autoexp_tui.model.specs import Plan
@@ -260,6 +267,18 @@ def test_a_submission_that_begins_research_without_jobs_is_not_refused() -> None
     bench = begin(FakeLaboratory())
     bench.order(Submit())
     assert not [*bench.happened(CommandRefused)]
+
+
+def test_nothing_takes_the_place_of_jobs_that_are_stopped_with_their_session() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2", "r3"))))
+    bench = begin(laboratory, {name: runs(50) for name in ("r1_run", "r2_run")})
+    bench.run(5)
+    calls = find(bench).total_calls
+    bench.order(StopEngine(cancel_jobs=True), by="kurt")
+    bench.run(20)
+    assert find(bench).items
+    assert not find(bench).live
+    assert find(bench).total_calls == calls
 
 
 def test_what_is_asked_already_is_not_asked_twice() -> None:

@@ -84,9 +84,7 @@ def _execute(context: DecisionContext, order: Order) -> None:
         case commands.Waive() as waive:
             _waive(context, waive, order)
         case commands.Pause():
-            if context.state.paused is None:
-                reason = why("paused_by", by=order.by, at=context.now.t)
-                context.draft.emit(events.SubmissionPaused(why=reason))
+            _pause(context, order)
         case commands.Resume():
             if context.state.paused is not None:
                 context.draft.emit(events.SubmissionResumed())
@@ -288,8 +286,16 @@ def _acknowledge(
             )
 
 
+def _pause(context: DecisionContext, order: Order) -> None:
+    if context.state.paused is None:
+        reason = why("paused_by", by=order.by, at=context.now.t)
+        context.draft.emit(events.SubmissionPaused(why=reason))
+
+
 def _stop(context: DecisionContext, stop: commands.StopEngine, order: Order) -> None:
     if stop.cancel_jobs:
+        if context.state.parts:  # a policy would put others in their place
+            _pause(context, order)
         ended = why("cancelled_by", by=order.by, reason="session stopped")
         kill_jobs(context, context.state.order, ended)
         if context.roster.active:
