@@ -22,6 +22,7 @@ from autoexp_tui.cockpit.keymap import COMMANDS, FORBIDDEN_KEYS, Keymap, build_k
 from autoexp_tui.cockpit.screens.events import EventsScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.lists import ListScreen, PolicyScreen
+from autoexp_tui.cockpit.screens.research import ResearchScreen
 from autoexp_tui.cockpit.screens.results import ResultsScreen
 from autoexp_tui.cockpit.screens.tree import TreeScreen
 from autoexp_tui.cockpit.session_model import SessionModel
@@ -33,7 +34,6 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import Cause, JobState
 from tests.cockpit.views import questioned
-from tests.extending.vote_screen import VoteScreen
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import HOSTILE, with_job
 
@@ -71,7 +71,7 @@ def test_every_command_can_be_carried_out_where_it_is() -> None:
     panes |= {name: panes.get(name, Pane) for name in keymap.PARTS}
     lists = ("timeline", "waiting", "grid", "conditions")
     screens: dict[str, type] = dict.fromkeys(lists, ListScreen)
-    screens |= {"policy": PolicyScreen, "tree": TreeScreen, "research": VoteScreen}
+    screens |= {"policy": PolicyScreen, "tree": TreeScreen, "research": ResearchScreen}
     screens["results"] = ResultsScreen
     screens |= dict.fromkeys(("events", "effect", "evidence"), EventsScreen)
     for command in TABLE:

@@ -16,7 +16,7 @@ from autoexp_tui.model import kinds
 from autoexp_tui.model.commands import AnswerAsk, Sender
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.ids import digest_question
-from autoexp_tui.model.policy import list_ask_names
+from autoexp_tui.model.policy import Policy, list_ask_names
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.journal import decode_record, encode_record
@@ -41,6 +41,10 @@ VOTE = (
 
 @pytest.fixture(autouse=True)
 def voting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The voting policy has the place, and the mode, of the research loop."""
+    ours = kinds.KindTable[Policy]("policy", {})
+    monkeypatch.setattr(Policy, "kinds", ours)
+    monkeypatch.delitem(app.SCREENS, "research")
     monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *VOTE))
 
 
@@ -160,7 +164,9 @@ def voting_now() -> Snapshot:
 def screen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The voting policy has the screen of mode 7, and keys of its own."""
     own = {one.id: one for one in keymap._read_rows(ROWS)}
-    monkeypatch.setattr(keymap, "COMMANDS", {**keymap.COMMANDS, **own})
+    all_ours = keymap.COMMANDS.items()
+    rest = {name: one for name, one in all_ours if not name.startswith("research.")}
+    monkeypatch.setattr(keymap, "COMMANDS", {**rest, **own})
     home = "tests.extending.vote_screen:VoteScreen"
     monkeypatch.setitem(app.SCREENS, "research", home)
 
