@@ -106,15 +106,22 @@ def default_experiment(state_dir: str) -> None:
     handle.close()
 
 
-def search(state_dir: str) -> None:
-    """The example of a search: amid its second depth, an evaluation, the end."""
+def begin(example: str, state_dir: str) -> LiveHandle:
+    """An engine for an example that has begun."""
     options = Options(
-        config_ref="experiments/tree",
+        config_ref=f"experiments/{example}",
         config_dir=str(find_shipped("config")),
         state_dir=state_dir,
+        overrides=() if example == "tree" else PYTHON,
     )
     handle = open_plan(make_plan(options)[0], options)
     handle.send(Submit())
+    return handle
+
+
+def search(state_dir: str) -> None:
+    """The example of a search: amid its second depth, an evaluation, the end."""
+    handle = begin("tree", state_dir)
     wait(handle, judged(14))
     asyncio.run(picture(handle, "tree-120x40", LARGE, ("6", *"jjj")))
     asyncio.run(picture(handle, "tree-change-120x40", LARGE, ("6", *"jjjd")))
@@ -136,14 +143,7 @@ def judged(count: int) -> Callable[[Snapshot], bool]:
 
 def research(state_dir: str) -> None:
     """The example of the research loop, while a decision of its agent waits."""
-    options = Options(
-        config_ref="experiments/research",
-        config_dir=str(find_shipped("config")),
-        state_dir=state_dir,
-        overrides=PYTHON,
-    )
-    handle = open_plan(make_plan(options)[0], options)
-    handle.send(Submit())
+    handle = begin("research", state_dir)
     wait(handle, lambda snapshot: bool(list_open_asks(snapshot.asks)))
     asyncio.run(picture(handle, "research-120x40", LARGE, ("7",)))
     handle.close()
@@ -151,14 +151,7 @@ def research(state_dir: str) -> None:
 
 def diverging(state_dir: str) -> None:
     """A learning rate that goes to NaN, and what became of its family."""
-    options = Options(
-        config_ref="experiments/diverging",
-        config_dir=str(find_shipped("config")),
-        state_dir=state_dir,
-        overrides=PYTHON,
-    )
-    handle = open_plan(make_plan(options)[0], options)
-    handle.send(Submit())
+    handle = begin("diverging", state_dir)
     wait(handle, stage("evaluate", JobState.SKIPPED))
     keys = ("exclamation_mark",)
     asyncio.run(picture(handle, "nan-120x40", LARGE, keys))

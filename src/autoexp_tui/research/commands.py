@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.events.session import CommandRefused
+from autoexp_tui.actions.policy_commands import OrderRefused, PolicyCommand
 from autoexp_tui.model.agents import Outcome
-from autoexp_tui.model.commands import Command
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research import effects, events
@@ -25,37 +24,29 @@ MOST_NOTE: int = 4096
 """Characters of a note."""
 
 
-class _Refused(Exception):
-    """Why an order is not carried out, for people."""
-
-
 def _require_research(context: DecisionContext) -> Research:
     research = find_research(context.state)
     if research is None:
-        raise _Refused("the session has no research")
+        raise OrderRefused("the session has no research")
     if research.stopped:
-        raise _Refused("the research has ended")
+        raise OrderRefused("the research has ended")
     return research
 
 
-class _OfResearch(Command, is_personal=True):
+class _OfResearch(PolicyCommand):
     __slots__ = ()
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        try:
-            self.change(context, _require_research(context), order.asker)
-        except _Refused as refused:
-            problem = why("notice", text=str(refused))
-            context.draft.emit(CommandRefused(why=problem))
+    def carry_out(self, context: DecisionContext, order: Order) -> None:
+        self.change(context, _require_research(context), order.asker)
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
-        """Carry it out; raises _Refused."""
+        """Carry it out; raises OrderRefused."""
         raise NotImplementedError(self.kind)
 
 
 def _require_item(research: Research, name: str) -> Item:
     if (item := research.find_item(name)) is None:
-        raise _Refused(f"{name} is not in the list")
+        raise OrderRefused(f"{name} is not in the list")
     return item
 
 
@@ -74,11 +65,11 @@ class PutItem(_OfResearch, kind="put_item"):
         try:
             read = read_criteria({key: getattr(item, key) for key in keys})
         except Unusable as unusable:
-            raise _Refused(str(unusable)) from None
+            raise OrderRefused(str(unusable)) from None
         item = replace(item, **dict[str, Any](read))
         problem = effects.find_objection(research, item, self.place)
         if problem := problem or find_name_problem(item.id):
-            raise _Refused(problem)
+            raise OrderRefused(problem)
         emit_order(context, effects.PlanItem(item=item, place=self.place))
 
 
@@ -121,9 +112,11 @@ class TellAgent(_OfResearch, kind="tell_agent"):
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
         text = " ".join(map(clean_line, self.text.splitlines())).strip()
         if not text:
-            raise _Refused("the note is empty")
+            raise OrderRefused("the note is empty")
         if len(text) > MOST_NOTE:
-            raise _Refused(f"the note has {len(text)} characters, at most {MOST_NOTE}")
+            raise OrderRefused(
+                f"the note has {len(text)} characters, at most {MOST_NOTE}"
+            )
         context.draft.emit(events.NoteAdded(text=text, by=by))
 
 
@@ -136,7 +129,7 @@ class Consult(_OfResearch, kind="consult"):
         now = context.now
         uses = measure_uses(research, context.state.jobs, now.t, now.lived)
         if refusal := find_refusal(research, "research", uses):
-            raise _Refused(sentence(refusal, now.t))
+            raise OrderRefused(sentence(refusal, now.t))
         is_limited = research.wait_outcome is Outcome.RATE_LIMIT
         if research.agents_wait is not None and not is_limited:
             context.draft.emit(events.CallsResumed())
@@ -152,7 +145,7 @@ class EndCall(_OfResearch, kind="end_call"):
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
         one = research.consultations.get(self.consultation)
         if one is None or one.ended_lived is not None:
-            raise _Refused(f"no call {self.consultation} is under way")
+            raise OrderRefused(f"no call {self.consultation} is under way")
         if not one.ending:
             stopped = events.CallStopped(consultation=one.id, by=by or "a person")
             context.draft.emit(stopped)
@@ -167,7 +160,7 @@ class AcknowledgeCondition(_OfResearch, kind="acknowledge_condition"):
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
         known = research.warnings.get(self.key)
         if known is None or known.acknowledged_by:
-            raise _Refused(f"no warning {self.key} waits for it")
+            raise OrderRefused(f"no warning {self.key} waits for it")
         seen = events.ConditionAcknowledged(key=self.key, by=by or "a person")
         context.draft.emit(seen)
 

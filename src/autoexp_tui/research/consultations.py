@@ -100,7 +100,7 @@ class Consultations:
             end_job(self.context, job, JobState.CANCELLED, Cause.USER, reason)
 
     @property
-    def _granted(self) -> frozenset[str]:
+    def _granted_kinds(self) -> frozenset[str]:
         """Kinds of lines that `--approve` names."""
         return self.context.policy.auto_approve
 
@@ -109,7 +109,7 @@ class Consultations:
         a person answers. Each is checked against the state as it is then."""
         if not one.decided:
             proposed = self._void_late(self._list_lines(one))
-            applied, asked = split_lines(proposed, self.options, self._granted)
+            applied, asked = split_lines(proposed, self.options, self._granted_kinds)
             void = [line for line in proposed if line.void]
             self._apply(one, applied, asked, void=void)
             return
@@ -217,11 +217,11 @@ class Consultations:
             return
         (item,) = items
         is_asked = needs_person(one.fix, self.options.fixer)
-        is_granted = {
+        is_granted_kinds = {
             "*",
             "code",
-        } & self._granted or self.options.approve.code == "auto"
-        if is_asked and not is_granted:
+        } & self._granted_kinds or self.options.approve.code == "auto"
+        if is_asked and not is_granted_kinds:
             text = f"{item.id}: {run.id} again with {' '.join(one.fix.overrides)}"
             title = f"A fix for {run.id}: {one.fix.fix_applied}"
             ask = ask_person(self.context, f"{DECISION}/{one.id}", title, [text])

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.events.session import CommandRefused
-from autoexp_tui.model.commands import Command
+from autoexp_tui.actions.policy_commands import OrderRefused, PolicyCommand
 from autoexp_tui.model.states import why
 from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.state import Evaluation, Idea, Mark, Tree, find_tree
@@ -17,43 +16,35 @@ if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
 
 
-class _Refused(Exception):
-    """Why an order is not carried out, for people."""
-
-
 def _require_tree(context: DecisionContext) -> Tree:
     if (tree := find_tree(context.state)) is None:
-        raise _Refused("there is no search")
+        raise OrderRefused("there is no search")
     return tree
 
 
 def _require_evaluation(tree: Tree, name: str, *, is_here: bool = False) -> Evaluation:
     if name not in tree.evaluations:
-        raise _Refused(f"there is no evaluation {name}")
+        raise OrderRefused(f"there is no evaluation {name}")
     if is_here and name not in tree.here:
-        raise _Refused(f"the depth of {name} is closed")
+        raise OrderRefused(f"the depth of {name} is closed")
     return tree.evaluations[name]
 
 
 def _require_open(tree: Tree, name: str) -> Evaluation:
     one = _require_evaluation(tree, name)
     if one.judgement is not None:
-        raise _Refused(f"{name} has ended")
+        raise OrderRefused(f"{name} has ended")
     return one
 
 
-class _OfTree(Command, is_personal=True):
+class _OfTree(PolicyCommand):
     __slots__ = ()
 
-    def handle(self, context: DecisionContext, order: Order) -> None:
-        try:
-            self.change(context, _require_tree(context), order.by)
-        except _Refused as refused:
-            problem = why("notice", text=str(refused))
-            context.draft.emit(CommandRefused(why=problem))
+    def carry_out(self, context: DecisionContext, order: Order) -> None:
+        self.change(context, _require_tree(context), order.by)
 
     def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
-        """Carry it out; raises _Refused."""
+        """Carry it out; raises OrderRefused."""
         raise NotImplementedError(self.kind)
 
 
@@ -68,7 +59,7 @@ class MarkEvaluation(_OfTree, kind="mark_evaluation"):
     def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
         one = _require_evaluation(tree, self.evaluation, is_here=True)
         if self.choice == "promote" and one.judgement and not one.judgement.commit:
-            raise _Refused(f"{one.id} has no commit to promote")
+            raise OrderRefused(f"{one.id} has no commit to promote")
         choice = self.choice
         mark = Mark(choice=choice, by=by, reason=self.reason) if choice else None
         context.draft.emit(events.EvaluationMarked(evaluation=one.id, mark=mark))
@@ -94,7 +85,7 @@ class AddIdea(_OfTree, kind="add_idea"):
 
     def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
         if problem := effects.find_objection(tree, self.idea):
-            raise _Refused(problem)
+            raise OrderRefused(problem)
         context.draft.emit(events.IdeaAdded(idea=self.idea))
 
 
@@ -108,7 +99,7 @@ class ProposeIdea(_OfTree, kind="propose_idea"):
 
     def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
         if problem := effects.find_objection(tree, self.node):
-            raise _Refused(problem)
+            raise OrderRefused(problem)
         write = effects.WriteIdea(node=self.node, text=self.text, by=by)
         emit_order(context, write)
 
@@ -124,12 +115,12 @@ class RetryEvaluation(_OfTree, kind="retry_evaluation"):
 
     def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
         if tree.stopped:
-            raise _Refused("the search has ended")
+            raise OrderRefused("the search has ended")
         one = _require_evaluation(tree, self.evaluation, is_here=True)
         if one.judgement is None:
-            raise _Refused(f"{one.id} has not ended")
+            raise OrderRefused(f"{one.id} has not ended")
         if one.judgement.outcome == "scored" and not self.anyway:
-            raise _Refused(f"{one.id} has results")
+            raise OrderRefused(f"{one.id} has results")
         effects.open_evaluation(context, one.id, one.node, one.idea, one.round + 1)
 
 
