@@ -19,6 +19,7 @@ from autoexp_tui.agents.call import FILES as ANSWERS
 from autoexp_tui.agents.call import Answer, load_answer
 from autoexp_tui.agents.isolated import Caller
 from autoexp_tui.agents.runner import restore_answer
+from autoexp_tui.consultation.call_refs import AUTHOR, EMAIL, name_change
 from autoexp_tui.consultation.requests import (
     CALLED,
     PATCH,
@@ -210,10 +211,10 @@ def _commit(request: CallRequest) -> CodeChange:
     git = Git(repository)  # anew: foreign code has run
     record = CommitRecord(
         parent=base,
-        message=f"Research {request.session}: {request.consultation}\n",
+        message=f"{name_change(request.session, request.consultation)}\n",
         epoch=request.epoch,
-        name="autoexp-research",
-        email="autoexp-research@localhost",
+        name=AUTHOR,
+        email=EMAIL,
     )
     rules = CommitRules(
         editable=options.editable,

@@ -153,8 +153,11 @@ def _list_findings(
 
 
 def clean(request: Request) -> int:
-    """Remove sessions' own files; what their jobs wrote stays; raises AutoexpError
-    where one that was named cannot go; then none goes."""
+    """Remove sessions' own files, and refs of research that nobody needs any more; what
+    their jobs wrote stays; raises AutoexpError where one that was named cannot go; then
+    none goes."""
+    from autoexp_tui.consultation.call_refs import find_spare_refs
+
     chosen = _choose_sessions(request)
     for session in chosen:
         require_removable(session)
@@ -163,12 +166,17 @@ def clean(request: Request) -> int:
     lines: list[str] = []
     try:
         for session in chosen:
+            spare = find_spare_refs(session)
             found = remove(session) if done else measure_size(session.path)
             row = {"session": session.id, "directory": str(session.path)}
-            rows.append({**row, "files": found.files, "bytes": found.bytes})
+            more = {"bytes": found.bytes, "refs": [*spare.commits]}
+            rows.append({**row, "files": found.files, **more})
             much = f"{size(found.bytes)} in {plural(found.files, 'file')}"
+            much += clean_text(spare.describe())
             word = "removed" if done else "would remove"
             lines.append(f"{word} {clean_text(str(session.path))}  {much}")
+            if done:
+                spare.delete()
     finally:
         record = {"removed": done, "sessions": rows}
         request.print(record, lines or ["no session to remove"])
