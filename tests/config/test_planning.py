@@ -26,6 +26,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage import provenance
 from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.manifests import read_manifest
+from autoexp_tui.storage.plan_changes import compare_to_last
 from tests.config.config_trees import write_tree
 from tests.config.planned_here import planning_here
 
@@ -349,7 +350,7 @@ def planner(base: Plan, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChildPlanne
 def further(base: Plan, **fields: Any) -> FurtherPlan:
     known = tuple((job.name, job.output_dir, job.log_dir) for job in base.jobs)
     usual = {"family": "f0", "stage": "train", "families": 1, "now": 9.0}
-    return FurtherPlan(base=base, known=known, **{**usual, **fields})
+    return FurtherPlan(base=base, **{"known": known, **usual, **fields})
 
 
 def evaluation(base: Plan, after: str) -> FurtherPlan:
@@ -381,6 +382,15 @@ def test_a_further_plan_may_wait_for_jobs_of_the_session_alone(
         planner.plan(further(base, config_ref="evaluat"))
     with pytest.raises(e.UsageError, match="it has no config"):
         planner.compose(replace(base, config_ref=""), "train3", ["lr=1"])
+
+
+def test_a_plan_is_not_compared_with_those_that_policies_made_of_its_config(
+    base: Plan, planner: ChildPlanner
+) -> None:
+    planner.plan(further(base, config_ref="train", known=(), prefix="e1-"))
+    found = compare_to_last(replace(base, plan_id="later", created_at=10.0))
+    assert found is not None
+    assert found["created_at"] == base.created_at
 
 
 def test_plans_of_one_config_have_names_and_places_of_their_own(

@@ -222,6 +222,16 @@ def test_killing_ends_a_waiting_job_at_once_and_orders_a_running_one_s_end_once(
     assert refused(state, KILL)
 
 
+def test_an_engine_stops_when_what_a_stop_from_elsewhere_ends_has_ended() -> None:
+    bench, stop = alone(LONG), commands.StopEngine(cancel_jobs=True)
+    bench.reach(20, a="RUNNING")
+    for number in ("s1", "s2"):
+        bench.world.inbox.orders[number] = Order(command_id=number, command=stop)
+    bench.until(lambda: bench.engine.stopped, 60)
+    assert bench.states() == {"a": "CANCELLED"}
+    assert not bench.happened(events.CommandRefused)
+
+
 def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     state = session()
     draft = Draft(state, at(250.0), epoch=1)

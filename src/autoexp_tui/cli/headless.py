@@ -388,7 +388,9 @@ def finish(
         say(f"  autoexp-sessions resume {where}\n  autoexp-run --session {where}")
         return ExitCode.GUARD
     if snapshot.engine.stopped and snapshot.open:
-        say("the engine was told to stop; what runs goes on. Resume with:")
+        runs = any(job.state in ACTIVE for job in snapshot.jobs)
+        goes_on = "; what runs goes on" if runs else ""
+        say(f"the engine was told to stop{goes_on}. Resume with:")
         say(f"  autoexp-monitor --session {where}")
     else:
         _say_left(snapshot, where)

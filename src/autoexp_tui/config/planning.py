@@ -84,6 +84,9 @@ class PlanningRequest:
     """For `points`: expand this file's sweep, without any other config."""
     keep: bool = False
     """Write the manifest, and the record of provenance beside it."""
+    joins: bool = False
+    """A rule or a policy asks, and its session keeps the plan: no manifest is written,
+    and no plan of a person's compared with it."""
     report: bool = False
     """Answer with the plan as `autoexp-plan --json` writes it, not with the plan."""
     known: tuple[KnownJob, ...] = ()
@@ -423,7 +426,11 @@ class ChildPlanner:
 
     def _ask(self, plan: Plan, **question: Any) -> PlanningRequest:
         return PlanningRequest(
-            cwd=find_cwd(plan), state_dir=self._state_dir, keep=True, **question
+            cwd=find_cwd(plan),
+            state_dir=self._state_dir,
+            keep=True,
+            joins=True,
+            **question,
         )
 
 

@@ -288,8 +288,9 @@ def _answer_plan(planning: _Planning, naming: Naming = AS_WRITTEN) -> PlanningAn
         place = Path(plan.state_dir)
         make_state_dir(place, plan.share)
         planning.save_configs(plan.jobs, place, plan.plan_id)
-        manifest = str(write_manifest(place, plan, data))
-        changes = None if request.report or request.known else compare_to_last(plan)
+        if not request.joins:
+            manifest = str(write_manifest(place, plan, data))
+            changes = None if request.report or request.known else compare_to_last(plan)
     return PlanningAnswer(
         plan=None if request.report else plan,
         plan_json="" if request.report else data.decode(),

@@ -299,7 +299,8 @@ def _stop(context: DecisionContext, stop: commands.StopEngine, order: Order) -> 
         ended = why("cancelled_by", by=order.by, reason="session stopped")
         kill_jobs(context, context.state.order, ended)
         if context.roster.active:
-            return  # the engine stays until they have ended
+            context.draft.emit(events.StopOrdered(by=order.by))
+            return
     reason = "handed over" if stop.hand_over else f"stopped by {order.by}"
     asked = order.by != commands.LEAVING
     context.draft.emit(events.EngineStopped(reason=reason, on_request=asked))

@@ -60,7 +60,6 @@ class Health:
     errors: dict[Place, str] = field(default_factory=dict)
     """Why it does not, or the one beside; empty: it does."""
     deposed: bool = False
-    stop_when_idle: bool = False
     queue: dict[str, InQueue] = field(default_factory=dict)
     """Job -> what the executor says of it while it waits there."""
     faults: dict[str, str] = field(default_factory=dict)

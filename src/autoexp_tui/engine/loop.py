@@ -27,7 +27,7 @@ from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.submission_answers import leave_in_doubt
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
-from autoexp_tui.model.commands import Order, StopEngine
+from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import DecisionContext, Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded, apply
@@ -187,7 +187,7 @@ class Engine:
             except Exception:  # noqa: BLE001 - one bad input must not stop the rest
                 self._decide_singly(orders, observations, touched)
             else:
-                self._finish(draft, orders)
+                self._finish(draft)
         if not self._unwritten:
             self._look()
         self._publish()
@@ -269,13 +269,10 @@ class Engine:
                 problem = f"{type(bug).__name__}: {bug}"
                 draft = self._draft()
                 draft.emit(events.EngineFaulted(where=where, problem=problem))
-            self._finish(draft, some_orders)
+            self._finish(draft)
         self._mailbox.put_back(single)
 
-    def _finish(self, draft: Draft, orders: Sequence[Order]) -> None:
-        stops = (one.command for one in orders if isinstance(one.command, StopEngine))
-        if any(stop.cancel_jobs for stop in stops):
-            self._health.stop_when_idle = True
+    def _finish(self, draft: Draft) -> None:
         if draft.records:
             self._write(draft.commit())
         else:
@@ -341,8 +338,7 @@ class Engine:
         if self.state.pending:
             self._dispatcher.dispatch(self.state, now)
         self._poller.look(now, self._timeline.now().t)
-        if self._health.stop_when_idle and not self._ephemeral.roster.active:
-            self._health.stop_when_idle = False
+        if self.state.engine_stopping and not self._ephemeral.roster.active:
             reason = "stopped with its jobs"
             self._record_alone(events.EngineStopped(reason=reason, on_request=True))
 

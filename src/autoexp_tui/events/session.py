@@ -63,7 +63,7 @@ class EngineStarted(Event):
     def apply(self, state: SessionState, record: Recorded) -> None:
         state.engine_host = self.host
         state.engine_pid = self.pid
-        state.engine_stopped = False
+        state.engine_stopped = state.engine_stopping = False
         state.wrapper_sha256 = self.wrapper_sha256 or state.wrapper_sha256
         if self.gap_seconds > 0:
             gap = (record.t - self.gap_seconds, record.t)
@@ -74,6 +74,16 @@ class EngineStarted(Event):
         without = f"after {duration(gap)} without an engine" if gap >= 1 else ""
         about = join_parts(f"on {self.host}", f"pid {self.pid}", without)
         return Headline("engine began", about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopOrdered(Event, verb="engine stops", about=("by",)):
+    """The engine stops once what it was told to end has ended."""
+
+    by: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        state.engine_stopping = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,9 +42,10 @@ class Event(Marked):
     kinds: ClassVar[KindTable[Event]] = KindTable(
         "event",
         {
-            "events.session": "SessionStarted EngineStarted EngineStopped PlanAdded "
-            "JoinRefused JournalRotated DoneFound ForeignFilesFound SubmissionPaused "
-            "NodeExcluded SubmissionResumed CommandRefused MessageLogged EngineFaulted",
+            "events.session": "SessionStarted EngineStarted StopOrdered EngineStopped "
+            "PlanAdded JoinRefused JournalRotated DoneFound ForeignFilesFound "
+            "SubmissionPaused NodeExcluded SubmissionResumed CommandRefused "
+            "MessageLogged EngineFaulted",
             "events.jobs": "JobsReleased JobsHeld WaitExplained JobReplanned JobEnded "
             "FilesSetAside RetryOrdered JobRevived ConditionJudged ConditionLatched "
             "ConditionWaived ApprovalAsked ApprovalAnswered",

@@ -400,6 +400,8 @@ class SessionState:
     engine_host: str = ""
     engine_pid: int = 0
     engine_stopped: bool = False
+    engine_stopping: bool = False
+    """Whether it stops when no job is active any more."""
     wrapper_sha256: str = ""
     paused: Why | None = None
     excluded_nodes: tuple[str, ...] = ()
