@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.render import research as render
+from autoexp_tui.cockpit.render.research_questions import ask_insert
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.widgets import research_pane
 from autoexp_tui.model.commands import AnswerAsk, Command
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.state import PendingEffect
 from autoexp_tui.model.states import why
 from autoexp_tui.research.commands import (
     AcknowledgeCondition,
@@ -26,6 +28,7 @@ from autoexp_tui.research.commands import (
     RemoveItem,
     TellAgent,
 )
+from autoexp_tui.research.effects import PlanItem, list_planned
 from autoexp_tui.research.state import CodeChange, Item, Research
 from tests.cockpit.researching import ASK, DECISION, LINES, make_snapshot, researching
 from tests.cockpit.seat import Seat, cockpit
@@ -119,6 +122,16 @@ ORDERS: dict[tuple[str, str], Command] = {
     ("item:x2", "I hear j tab 'lr=1~wd=0 enter hear y"): PutItem(
         item=Item(id="hand_1", overrides=("lr=1", "wd=0")), place=1
     ),
+    ("item:x2", f"E hear {'j ' * 7}tab 'big enter hear j tab 'r1 enter hear y"): (
+        PutItem(
+            item=replace(
+                make_item("x2", "lr=0.002", hypothesis="h1", depends_on=("r5",)),
+                config_ref="big",
+                baseline_run="r1",
+                jobs=(),
+            )
+        )
+    ),
     ("call:c1", "I hear j tab 'lr=1 enter hear y"): PutItem(
         item=Item(id="hand_1", overrides=("lr=1",)), place=3
     ),
@@ -155,6 +168,14 @@ async def test_what_cannot_be_meant_is_told_in_the_dialog_and_not_sent() -> None
             await seat.play("escape")
             seat.clock.advance(1)  # keys behind a field are no commands
         assert not seat.handle.sent
+
+
+def test_an_item_that_is_still_planned_has_its_name() -> None:
+    snapshot = researching()
+    effect = PlanItem(item=Item(id="hand_1"), place=0)
+    pending = [PendingEffect(effect_id="e1", effect=effect, seq=1, ordered_utc=0.0)]
+    question = ask_insert(snapshot.parts["research"], 0, list_planned(pending))
+    assert question.choices[0].given == "hand_2"
 
 
 async def test_a_void_line_is_shown_as_such_and_cannot_be_kept() -> None:

@@ -450,6 +450,8 @@ def test_a_person_edits_the_list_tells_the_agent_and_ends_a_call() -> None:
         (Item(id="../x"), "no name"),
         (Item(id="new", depends_on=("gone",)), "depends on gone"),
         (Item(id="new", depends_on=("new",)), "new -> new"),
+        (Item(id="new", baseline_run="gone"), "to beat, gone, is no other run"),
+        (Item(id="new", baseline_run="new"), "to beat, new, is no other run"),
     ],
 )
 def test_what_a_person_inserts_and_cannot_run_is_refused_at_once(
@@ -462,6 +464,20 @@ def test_what_a_person_inserts_and_cannot_run_is_refused_at_once(
     reasons = [sentence(one.why, 0.0) for one in bench.happened(CommandRefused)]
     assert told in "".join(reasons)
     assert not find(bench).items
+    assert not bench.engine.state.warnings
+
+
+def test_of_two_items_of_one_name_that_are_planned_at_once_one_is_taken() -> None:
+    bench = begin(FakeLaboratory(), slots=1)
+    bench.run(1)
+    first = Item(id="a", config_ref="big", baseline_run="", note="first")
+    for item in (first, Item(id="a", note="second")):
+        bench.order(PutItem(item=item, place=0), by="kurt")
+    bench.run(2)
+    (refused,) = bench.happened(CommandRefused)
+    assert sentence(refused.why, 0.0) == "a is being planned already"
+    put = find(bench).runs["a"].item
+    assert (put.note, put.config_ref) == ("first", "big")
     assert not bench.engine.state.warnings
 
 

@@ -161,7 +161,7 @@ research.approve  A  research  1  approve  answer what asks; space drops a line
 research.reject  X  research  2  reject
     refuse what asks, with a reason; an item: out of the list; a warning: seen
 research.edit  E  research  3  edit
-    edit an item of the list: overrides, note, what ends it, what it waits for
+    edit an item of the list: overrides, config, what ends it, what it awaits or beats
 research.move  M  research  4  move  move an item: front, up, down, end, to a place
 research.insert  I  research  5  insert  insert an item before the row, else at the end
 research.tell  T  research  6  tell  tell the agent something: each context has it

@@ -70,6 +70,8 @@ class PutItem(_OfResearch, kind="put_item"):
         problem = effects.find_objection(research, item, self.place)
         if problem := problem or find_name_problem(item.id):
             raise OrderRefused(problem)
+        if item.id in effects.list_planned(context.state.pending.values()):
+            raise OrderRefused(f"{item.id} is being planned already")
         emit_order(context, effects.PlanItem(item=item, place=self.place))
 
 

@@ -3,7 +3,7 @@ again after a kill at any step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -35,7 +35,7 @@ from autoexp_tui.research.state import Answer as AgentAnswer
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
-    from autoexp_tui.model.state import SessionState
+    from autoexp_tui.model.state import PendingEffect, SessionState
 
 
 class _OfResearch(AdapterEffect):
@@ -226,6 +226,12 @@ class PlanItem(_OfResearch, kind="plan_item"):
         context.draft.emit(MessageLogged(text=told, level="warning"))
 
 
+def list_planned(pending: Iterable[PendingEffect]) -> frozenset[str]:
+    """Items of persons that are being planned, by their ids."""
+    effects = (one.effect for one in pending)
+    return frozenset(one.item.id for one in effects if isinstance(one, PlanItem))
+
+
 def find_objection(research: Research, item: Item, place: int | None) -> str:
     """Why an item cannot be put into the list; empty: it can."""
     if research.stopped:
@@ -238,7 +244,11 @@ def find_objection(research: Research, item: Item, place: int | None) -> str:
     if ring := find_ring(item.id, after):
         return f"it would wait for itself: {' -> '.join((*ring, item.id))}"
     unknown = [name for name in item.depends_on if not research.is_known(name)]
-    return f"it depends on {unknown[0]}, which is not there" if unknown else ""
+    if unknown:
+        return f"it depends on {unknown[0]}, which is not there"
+    baseline = item.baseline_run
+    is_there = baseline != item.id and (not baseline or research.is_known(baseline))
+    return "" if is_there else f"the run to beat, {baseline}, is no other run or item"
 
 
 def put_item(research: Research, item: Item, place: int | None) -> tuple[Item, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
@@ -37,6 +38,8 @@ _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "kill_criteria": ("ends if", "loss > 4 after step 1000 or plateau 1% in 500 steps"),
     "depends_on": ("after", "items and runs that must have ended before"),
     "gpus": ("GPUs", "how many; empty: as its jobs say"),
+    "config_ref": ("config", "of its own; empty: the session's"),
+    "baseline_run": ("to beat", "a run, where nothing is expected"),
 }
 """Fields of an item: what each is called, and how it is written."""
 
@@ -128,12 +131,12 @@ def ask_edit(research: Research, item: Item) -> Question:
     )
 
 
-def ask_insert(research: Research, place: int) -> Question:
-    """What I asks: another item, and the place (from 0) where it is put."""
-    free = (
-        f"hand_{at}" for at in range(1, len(research.items) + len(research.runs) + 2)
-    )
-    name = next(one for one in free if not research.is_known(one))
+def ask_insert(research: Research, place: int, planned: Collection[str]) -> Question:
+    """What I asks: another item, and the place (from 0) where it is put. `planned`:
+    names of items that are being planned, and are in no list yet."""
+    names = (f"hand_{at}" for at in count(1))
+    free = (one for one in names if not (one in planned or research.is_known(one)))
+    name = next(free)
 
     def fill(texts: Mapping[str, str]) -> Command:
         item = _read_item(Item(id=texts["id"].strip()), texts)
@@ -192,6 +195,8 @@ def _read_item(item: Item, texts: Mapping[str, str]) -> Item:
         gpus=int(gpus) if gpus else None,
         note=texts["note"].strip(),
         hypothesis=texts["hypothesis"].strip(),
+        config_ref=texts["config_ref"].strip(),
+        baseline_run=texts["baseline_run"].strip(),
     )
 
 

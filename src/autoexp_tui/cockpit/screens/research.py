@@ -29,6 +29,7 @@ from autoexp_tui.cockpit.widgets.research_pane import (
     ResearchView,
 )
 from autoexp_tui.research.commands import AcknowledgeCondition
+from autoexp_tui.research.effects import list_planned
 from autoexp_tui.research.jobs import find_call_dir
 
 if TYPE_CHECKING:
@@ -149,7 +150,9 @@ class ResearchScreen(OutlineScreen):
             return ask_end_call(call) if call else None
         if verb == "insert":
             items = research.items
-            return ask_insert(research, items.index(item) if item else len(items))
+            place = items.index(item) if item else len(items)
+            planned = list_planned(self.model.session.snapshot.pending)
+            return ask_insert(research, place, planned)
         return ask_note() if verb == "tell" else ask_consult(research)
 
     # Looking
