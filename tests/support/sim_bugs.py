@@ -32,7 +32,14 @@ from autoexp_tui.model.states import why
 from autoexp_tui.research import decide as research_loop
 from autoexp_tui.research import decision
 from autoexp_tui.research.items import choose_items
-from autoexp_tui.research.state import Consultation, Milestone, Research
+from autoexp_tui.research.judge import judge_run
+from autoexp_tui.research.state import (
+    Consultation,
+    Milestone,
+    Research,
+    find_research,
+    list_jobs,
+)
 from autoexp_tui.research.triggers import list_fired
 from autoexp_tui.scheduling import circuit_breaker
 from autoexp_tui.tree import decide
@@ -315,6 +322,41 @@ class DecideTwice(OfResearch):
         return super().engine(state, parts)
 
 
+class LoseStarted(OfResearch):
+    """An engine that goes on gives up what was started, and has no jobs yet."""
+
+    patch = (research_loop._Loop, "_follow_runs", lambda loop: _lose_started(loop))
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        kind = super().engine if state.session else Engine
+        return kind(state, parts)
+
+
+_follow_runs: Final = research_loop._Loop._follow_runs
+
+
+def _lose_started(loop: research_loop._Loop) -> None:
+    for run in loop.research.list_live():
+        if not list_jobs(run, loop.context.state.jobs):
+            judge_run(loop.context, loop.research, run, "its jobs are gone")
+    _follow_runs(loop)
+
+
+class LoseListed(OfResearch):
+    """An engine that goes on has the list without its last item."""
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        lost = find_research(state)
+        names = [one.id for one in lost.items[-1:]] if lost else []
+
+        def choose(research: Research, *more: Any) -> Any:
+            left = tuple(one for one in research.items if one.id not in names)
+            return choose_items(_change(research, items=left), *more)
+
+        self.patch = (research_loop, "choose_items", choose)  # type: ignore[misc]
+        return super().engine(state, parts)
+
+
 _MILESTONES: Final = (75, 50, 25, 10)
 
 
@@ -390,6 +432,8 @@ BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "count_candidates": CountTrialsOfTrees,
     "move_refs": MoveRefs,
     "decide_twice": DecideTwice,
+    "lose_started": LoseStarted,
+    "lose_listed": LoseListed,
     "miss_milestone": MissMilestone,
     "ask_for_ever": AskForEver,
     "starve": Starve,
