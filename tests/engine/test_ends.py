@@ -31,7 +31,7 @@ from tests.engine.parts import CRASH, again, finds, on_end, says, writes
 from tests.model.builders import ended, happen, job, plan, run, started, submit_event
 from tests.support.fake_script import RunScript
 
-BEGUN = BeginRecord(run=0, began_at=1.0)
+BEGUN = BeginRecord(run=0, began_at=1.0, gpus=("0", "3"))
 
 
 def running(*happened: Event, cancel: Cause | None = None) -> JobRecord:
@@ -226,6 +226,14 @@ def test_an_exit_record_ends_its_own_run_once_and_a_run_begins_once(
     a = running(*happened)
     assert judge.has_ended(a, report(exited=record), 5.0) is counts
     assert judge.find_begin(a, report(began=BEGUN)) is None
+
+
+def test_a_run_that_begins_is_known_with_the_gpus_that_it_was_given() -> None:
+    began = judge.find_begin(running(), report(began=replace(BEGUN, run=1)))
+    assert began is not None
+    attempt = running(began).attempt
+    assert attempt is not None
+    assert attempt.gpus == ("0", "3")
 
 
 SAYS = Log(message="{name} at {attempt}")

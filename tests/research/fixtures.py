@@ -87,6 +87,7 @@ def make_job(run: Run) -> JobRecord:
         began_at=run.began_at,
         ended_at=end.at if end else None,
         log_path=f"/logs/{run.id}/slurm-1.out",
+        gpus=("3",),
     )
     noted = NotedMetrics(
         attempt=1,

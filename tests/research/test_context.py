@@ -58,7 +58,7 @@ def test_a_context_has_its_sections_and_no_heading_of_others() -> None:
 
 def test_a_run_that_goes_on_is_told_with_its_progress_and_its_criteria() -> None:
     assert read_section(TEXT, TITLES[4]) == [
-        "→ r5 (1 GPU, 33 min)",
+        "→ r5 (1 GPU: 3, 33 min)",
         "  Hypothesis: h1: A lower rate is better",
         "  Overrides: lr=0.003",
         "  Note: between",
@@ -210,7 +210,7 @@ def test_a_thousand_runs_fit_and_the_newest_are_whole(most: int) -> None:
     assert folded + len(done) - 2 == 882
     assert done[-1].startswith("n998 | 3.998 | 5000 | 600 | - | - | lr=998e-5 data.")
     running = read_section(text, "Running experiments, with live metrics")
-    assert "→ n950 (1 GPU, 33 min)" in running
+    assert "→ n950 (1 GPU: 3, 33 min)" in running
     assert running[-2].startswith("  GPU util: 78 %")
     assert "    Stop at noon." in text
     assert text.endswith("nothing else that you say is read.\n")

@@ -32,6 +32,7 @@ BEGAN = BeginRecord(
     host="n1",
     pid=4711,
     log_path="/log/slurm-abc.0.out",
+    gpus=("0", "GPU-ab"),
 )
 ENDED = ExitRecord(run=0, ended_at=9.0, exit_code=0, signal=None)
 
@@ -44,6 +45,7 @@ def begin(run: int = 0, **more: object) -> dict[str, object]:
         "process": PROCESS,
         "log_path": "/log/slurm-abc.0.out",
         "command_pid": 4713,
+        "gpus": ["0", "GPU-ab"],
         "from_a_later_version": [1, 2],
         **more,
     }

@@ -154,6 +154,8 @@ class BeginRecord:
     log_path: str = ""
     log_start: int = 0
     """Bytes that earlier runs had left in that log."""
+    gpus: tuple[str, ...] = ()
+    """Ids of those that it was given here; empty: whatever its queue gave it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ def find_begin(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
         node=report.node or began.host,
         partition=report.partition or began.partition,
         **pick(began, "run", "began_at", "executor_id", "pid", "log_path", "log_start"),
+        gpus=began.gpus,
     )
 
 

@@ -194,9 +194,11 @@ class RunBegan(OfJob):
     log_path: str = ""
     log_start: int = 0
     """Bytes that earlier runs had left in that log: they say nothing of this one."""
+    gpus: tuple[str, ...] = ()
+    """Ids of the GPUs that it was given; empty: none, or it is not known which."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        same = ("run", "node", "partition", "pid", "log_path", "log_start")
+        same = ("run", "node", "partition", "pid", "log_path", "log_start", "gpus")
         found = pick(self, *same, *(("executor_id",) if self.executor_id else ()))
         began_at = _session_time(state, self, self.began_at)
         found |= {"began_at": began_at, "log_replaced": 0}

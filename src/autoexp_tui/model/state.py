@@ -91,6 +91,8 @@ class Attempt:
     log_path: str = ""
     log_start: int = 0
     log_replaced: int = 0
+    gpus: tuple[str, ...] = ()
+    """Ids of those that its newest run was given; empty: it is not known which."""
     cancel_cause: Cause | None = None
     """Set when we ordered its end: our own cancels are our own record."""
     cancel_why: Why | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.snapshot import Curve, Live
-from autoexp_tui.model.states import JobState
+from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.criteria import (
     describe_status,
@@ -91,7 +91,8 @@ def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
             "Kill criteria": _tell_criteria(run, main, view),
             "Log": find_log(main.job),
         }
-    head = f"→ {run.id} ({plural(run.gpus, 'GPU')}, {began})"
+    gpus = plural(run.gpus, "GPU") + _name_gpus(readings)
+    head = f"→ {run.id} ({gpus}, {began})"
     return write_block(head, details.items())
 
 
@@ -105,6 +106,15 @@ def list_purpose(item: Item, research: Research) -> dict[str, str]:
         "Expects": item.expects,
         "Note": item.note,
     }
+
+
+def _name_gpus(readings: Iterable[Reading]) -> str:
+    """Which GPUs the jobs that run now have, behind how many: `: 0, 3`; empty: it is
+    not known."""
+    active = (one.job for one in readings if one.job.state in ACTIVE)
+    ids = (gpu for job in active if job.attempt for gpu in job.attempt.gpus)
+    names = ", ".join(dict.fromkeys(ids))
+    return f": {names}" if names else ""
 
 
 def _tell_progress(one: Reading, metric: str) -> str:
