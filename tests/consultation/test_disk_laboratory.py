@@ -16,7 +16,7 @@ import pytest
 from autoexp_tui.consultation.call import main
 from autoexp_tui.consultation.requests import CALLED, CallRequest
 from autoexp_tui.evaluation.requests import load_record
-from autoexp_tui.isolation.kinds import probe_isolation
+from autoexp_tui.isolation.kinds import Landlock, probe_isolation
 from autoexp_tui.model.agents import AgentSpec, Outcome
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.state import JobRecord
@@ -60,6 +60,42 @@ def test_it_is_opened_in_a_clean_repository_with_what_its_options_leave_open(
     one.options = {"agent": ["b"], "repository": ""}
     with pytest.raises(UsageError, match=r"there is no agents\.b"):
         one.open()
+
+
+@pytest.mark.parametrize("where", ["command", "option", "module"])
+def test_an_agent_whose_script_isolation_hides_is_refused_before_its_first_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(
+        "autoexp_tui.consultation.disk_laboratory.choose_isolation",
+        lambda wanted: Landlock(3),
+    )
+    script = tmp_path / "tools/agent.py"
+    script.parent.mkdir()
+    script.touch()
+    words = {"command": str(script), "option": f"--script={script}"}
+    agent = AgentSpec(
+        backend="command",
+        command=(sys.executable, words.get(where, "-magent")),
+        env={"PYTHONPATH": str(script.parent)} if where == "module" else {},
+    )
+    one = OneResearch(tmp_path, agent, isolation="prefer", options={"repository": ""})
+    one.top.mkdir(parents=True)
+    with pytest.raises(UsageError, match=rf"hides {script.parent}.* from it") as told:
+        one.open()
+    assert "Name it in agents.a.files" in str(told.value)
+    one.agent = replace(agent, files=(str(script.parent),))
+    assert one.open()
+
+
+def test_a_script_that_is_here_and_not_where_the_agent_works_is_told_of(
+    tmp_path: Path,
+) -> None:
+    agent = AgentSpec(backend="command", command=(sys.executable, "train.py"))
+    one = OneResearch(tmp_path, agent, options={"repository": ""})
+    one.make_repository()
+    _, (note,) = one.laboratory.open(one.laboratory.options)
+    assert note.startswith("agents.a: train.py is looked for in its own directory")
 
 
 def test_an_answer_is_read_and_its_items_are_planned_or_left_out(

@@ -69,7 +69,7 @@ def make_call(request: CallRequest) -> Called:
     caller = Caller(
         agents=request.agents,
         isolation=isolation,
-        readable=(*request.list_links(), *map(Path, request.readable)),
+        readable=(*request.repository.list_links(), *map(Path, request.readable)),
     )
     cwd = _prepare_directory(request)
     _note_before(request, isolation)

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.agents.call import Request as Call
 from autoexp_tui.agents.call import hash_bytes
+from autoexp_tui.agents.isolated import Caller, build_call
 from autoexp_tui.agents.runner import find_program
 from autoexp_tui.consultation.call import clean_up, conclude
 from autoexp_tui.consultation.item_plans import plan_items
@@ -140,16 +140,21 @@ class DiskLaboratory:
         isolation = choose_isolation(self.plan.isolation)
         if self.plan.isolation != "none" and not isolation.promises >= FILES:
             yield f"agents are not isolated here: {isolation.summarize()}"
+        has_code, cwd = bool(options.repository), self.plan.cwd
+        links = self.repository.list_links() if has_code else ()
+        place = self.repository.top if has_code else self.directory
+        caller = Caller(agents=self.plan.agents, isolation=isolation, readable=links)
         for name in dict.fromkeys((*options.agent, *options.fixer.agent)):
-            asked = Call(
-                role="research",
-                agent=self._find_agent(name),
-                prompt="",
-                prompt_sha256="",
-                cwd=os.path.abspath(self.plan.cwd),
-            )
+            agent = self._find_agent(name)
+            asked = build_call(agent, place)
             if find_program(asked, os.environ) is None:
                 yield f"agents.{name}: its program is not there"
+            for word in agent.command:
+                here, there = os.path.join(cwd, word), os.path.join(place, word)
+                if os.path.isfile(here) and not os.path.isfile(there):
+                    told = "in its own directory, not here: write its full path"
+                    yield f"agents.{name}: {word} is looked for {told}"
+            caller.require_visible(name, self.directory)
 
     def _find_agent(self, name: str) -> AgentSpec:
         if name not in self.plan.agents:

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
             repository.get_worktree(find_code_place(request.consultation)),
             request.home / "private" / Path(output).name,
             Path(output),
-            readable=request.list_links(),
+            readable=request.repository.list_links(),
             file_bytes=request.options.max_disk_bytes,
         )
         env = make_environment(profile, Path(output), repository)

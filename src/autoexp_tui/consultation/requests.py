@@ -83,9 +83,6 @@ class CallRequest:
         """Of the worktree in which it works."""
         return Place("call", self.consultation[1:])
 
-    def list_links(self) -> tuple[Path, ...]:
-        return tuple(Path(self.top, one) for one in self.options.link_paths)
-
 
 def find_code_place(consultation: str) -> Place:
     """Where a change of code is checked out for its runs; of `c3` it is `wt/3`."""

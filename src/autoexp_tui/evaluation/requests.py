@@ -73,8 +73,7 @@ class Request:
     def list_readable(self) -> tuple[Path, ...]:
         """What programs of a step may read beside their own: linked inputs, and the
         directories of earlier ideas."""
-        links = (Path(self.top, one) for one in self.options.link_paths)
-        return (*links, *map(Path, self.context_dirs))
+        return (*self.repository.list_links(), *map(Path, self.context_dirs))
 
     @property
     def place(self) -> Place:

@@ -99,6 +99,10 @@ class TreeRepository:
     def get_worktree(self, place: Place) -> Path:
         return self.root / place.kind / place.id
 
+    def list_links(self) -> tuple[Path, ...]:
+        """What `link_paths` lead to."""
+        return tuple(self.top / one for one in self.link_paths)
+
     def get_index(self, place: Place) -> Path:
         """It is there once the worktree is whole."""
         return self.root / "index" / f"{place.kind}-{place.id}"
