@@ -13,11 +13,12 @@ from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.cli.options import parse_options
 from autoexp_tui.cli.session_verbs import research_verbs
 from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.events.jobs import JobsReleased
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.states import why
-from autoexp_tui.research.events import CallsPaused, ResearchBegun, ResearchOpened
+from autoexp_tui.model.states import JobState
+from autoexp_tui.research.events import ResearchBegun, ResearchOpened
 from autoexp_tui.research.ports import CallResult
 from autoexp_tui.research.state import research_of
 from autoexp_tui.storage.journal import load_state
@@ -80,7 +81,7 @@ class ResearchPlace(Place):
         return replace(super().plan(), research=section)
 
 
-def test_a_session_takes_a_note_and_a_request_to_consult(
+def test_a_session_without_an_engine_takes_notes_and_requests_and_begins_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = ResearchPlace(tmp_path, capsys)
@@ -88,15 +89,15 @@ def test_a_session_takes_a_note_and_a_request_to_consult(
     opened = ResearchOpened(
         directory=where, python="python", gpus=0, metric="loss", mode="min"
     )
-    wait = CallsPaused(
-        why=why("agents_wait", at=4e9, problem="429"),
-        resume_at=4e9,
-        outcome=Outcome.RATE_LIMIT,
-    )
-    session = place.session("k7f2", *all_ended(), ResearchBegun(), opened, wait)
-    place.told("note", "k7f2", "try", "smaller", "batches")
+    ready = JobsReleased(jobs=("train",))
+    session = place.session("k7f2", ready, ResearchBegun(), opened)
+    told = place.told("note", "k7f2", "try", "smaller", "batches")
+    assert "no engine runs this session now" in told
     place.told("consult", "k7f2")
-    made = research_of(load_state(session).state)
+    state = load_state(session).state
+    assert state.jobs["train"].state is JobState.WAITING
+    made = research_of(state)
+    assert not made.consultations
     assert [note.text for note in made.notes] == ["try smaller batches"]
     assert made.triggers[-1].kind == "person"
     Place(tmp_path, capsys).session("k7aa", *all_ended())

@@ -306,6 +306,7 @@ class _Owned:
                 beside_slots=find_beside_parallel(plan),
                 place=main.name,
                 has_nodes=is_for_slurm(plan),
+                briefly=self.options.briefly,
             ),
             log_fault=note,
             close=close,

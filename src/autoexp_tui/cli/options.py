@@ -44,6 +44,8 @@ class Options:
     force: bool = False
     """Re-run jobs that already completed in an earlier session."""
     no_color: bool = False
+    briefly: bool = False
+    """An engine of this process lives for one command to its session."""
     overrides: tuple[str, ...] = ()
 
 

@@ -190,6 +190,9 @@ class SchedulingPolicy:
     """Whether the executor has nodes to choose from, and can leave some out."""
     array_size: int = 1
     """Of one submission; beside, each is sent alone."""
+    briefly: bool = False
+    """The engine lives for one command: in a session with policies these are not asked
+    and nothing is submitted, so that a word to an agent calls none."""
 
     def count_slots(self, place: Place) -> int:
         return self.slots if place == "main" else self.beside_slots

@@ -43,6 +43,7 @@ def settle_jobs(context: DecisionContext, touched: Iterable[str]) -> None:
     queue: list[tuple[int, str]] = []
     """Jobs to judge, the lowest index first; one may stand in it twice."""
     seen = _note_events(context, queue, touched, 0)
+    briefly = context.policy.briefly
     while True:
         while queue:
             entry = heapq.heappop(queue)
@@ -50,11 +51,11 @@ def settle_jobs(context: DecisionContext, touched: Iterable[str]) -> None:
                 heapq.heappop(queue)
             check_job(context, entry[1])
             seen = _note_events(context, queue, (), seen)
-        if context.roster.ready:
+        if context.roster.ready and not (briefly and context.state.parts):
             release(context)
             seen = _note_events(context, queue, (), seen)
         if not queue:
-            if context.state.parts:
+            if context.state.parts and not briefly:
                 _ask_policies(context)
             _answer_asks_by_policy(context)
             if seen == len(context.draft.records):

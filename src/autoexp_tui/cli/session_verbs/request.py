@@ -12,7 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -208,7 +208,8 @@ def send(
     def begin(engine: LiveHandle) -> None:
         first.append(engine.send(commands[0], by=by, expected=expected))
 
-    handle = SessionOpener(request.options).enter(str(session.path), begin)
+    opener = SessionOpener(replace(request.options, briefly=True))
+    handle = opener.enter(str(session.path), begin)
     answer = Answer(outcome="done")
     try:
         for command in commands:
