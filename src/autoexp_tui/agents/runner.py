@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 import time
@@ -35,6 +34,7 @@ from autoexp_tui.agents.call import (
 )
 from autoexp_tui.agents.failures import find_cause, find_resumption
 from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
+from autoexp_tui.isolation.profiles import find_executable
 from autoexp_tui.model.agents import PASSED_ON, Outcome, Usage, estimate_cost
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, format_os_reason
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
@@ -152,9 +152,11 @@ def _prepare(request: Request, directory: Path) -> None:
     make_directory(directory)
     with explaining(request.cwd, "move an old answer away"):
         for path in _list_answers(request):
+            from shutil import move  # few calls find one
+
             target = directory / STALE / path.relative_to(request.cwd)
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            shutil.move(path, target)
+            move(path, target)
     for name in _OWN:
         with explaining(directory / name, "remove what a killed run left"):
             remove_below(directory, name)
@@ -211,8 +213,7 @@ def find_program(request: Request, env: Mapping[str, str]) -> Path | None:
     """The program of an agent, links not followed; None: it is not there."""
     name = BACKENDS[request.agent.backend].build_command(request, "")[0]
     name = os.path.join(request.cwd, name) if "/" in name else name
-    found = shutil.which(name, path=env.get("PATH", os.defpath))
-    return Path(found) if found else None
+    return find_executable(name, env)
 
 
 def read_line(line: bytes, backend: Backend, progress: Progress) -> None:

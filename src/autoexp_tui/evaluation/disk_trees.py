@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.evaluation.requests import (
+    EVAL_TIMEOUT,
     IMPLEMENTED,
     SWEPT,
     Implemented,
     Request,
     Swept,
-    find_failure,
     find_record,
     load_record,
     write_record,
@@ -30,7 +30,7 @@ from autoexp_tui.model.errors import (
     UsageError,
     format_os_reason,
 )
-from autoexp_tui.model.states import why
+from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.removal import remove_below
@@ -51,7 +51,7 @@ from autoexp_tui.tree.ideas import (
     is_personal,
     parse_idea,
 )
-from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, RESULTS, SWEEP
+from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, SWEEP
 from autoexp_tui.tree.options import TreeOptions, read_options
 from autoexp_tui.tree.ports import (
     CollectRequest,
@@ -60,6 +60,7 @@ from autoexp_tui.tree.ports import (
     PackRequest,
     Proposed,
 )
+from autoexp_tui.tree.results_csv import FILE as RESULTS
 from autoexp_tui.tree.results_csv import MOST_BYTES, Results, parse_results
 from autoexp_tui.tree.scores import compare_results
 from autoexp_tui.tree.state import (
@@ -286,7 +287,7 @@ class DiskTrees:
         swept = find_record(Swept, home / SWEPT) or Swept()
         base = Judgement(
             outcome="failed",
-            why=find_failure(request.ending, made, swept, self.options),
+            why=_find_failure(request.ending, made, swept, self.options),
             commit=made.commit if one.idea else request.root.commit,
             diff_sha256=made.diff_sha256,
             files=made.files,
@@ -427,6 +428,23 @@ class DiskTrees:
         specs = {name: asdict(self.plan.agents[name]) for name in sorted(named)}
         shown = ("backend", "command", "model", "limits")
         return {name: {key: one[key] for key in shown} for name, one in specs.items()}
+
+
+def _find_failure(
+    ending: Why | None, made: Implemented, swept: Swept, options: TreeOptions
+) -> Why | None:
+    """What a step says of itself is better than how its job ended; but a limit or a
+    person's word stands."""
+    if ending is not None and ending.code != "step_failed":
+        return ending
+    for told in (made, swept):
+        if told.code == "repeated_change":
+            return why(told.code, evaluation=told.problem)
+        if told.code == EVAL_TIMEOUT:
+            return why(told.code, seconds=options.eval_timeout_seconds or 0.0)
+        if told.code:
+            return why("candidate_failed", code=told.code, problem=told.problem)
+    return ending
 
 
 def _read(path: Path, most: int = MOST_BYTES) -> bytes:

@@ -15,6 +15,7 @@ from autoexp_tui.evaluation.requests import IMPLEMENTED, Implemented, Request
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
+    exit_process,
     make_fence,
     require_success,
     run_step,
@@ -98,4 +99,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_process(main(sys.argv[1:]))

@@ -20,6 +20,7 @@ from autoexp_tui.evaluation.requests import IMPLEMENTED, Implemented, Request
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
+    exit_process,
     list_kept_refs,
     make_fence,
     require_refs,
@@ -222,4 +223,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_process(main(sys.argv[1:]))

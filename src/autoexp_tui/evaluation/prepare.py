@@ -19,7 +19,7 @@ from autoexp_tui.evaluation.requests import (
     Swept,
     load_record,
 )
-from autoexp_tui.evaluation.steps import list_kept_refs, run_step
+from autoexp_tui.evaluation.steps import exit_process, list_kept_refs, run_step
 from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.worktrees.checkouts import restore_worktree
@@ -61,4 +61,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_process(main(sys.argv[1:]))

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec, Limits, Prices
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.states import Why, why
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.trust import read_checked
@@ -169,20 +168,3 @@ def find_record(model: type[T], path: Path) -> T | None:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
         raise
-
-
-def find_failure(
-    ending: Why | None, made: Implemented, swept: Swept, options: TreeOptions
-) -> Why | None:
-    """What a step says of itself is better than how its job ended; but a limit or a
-    person's word stands."""
-    if ending is not None and ending.code != "step_failed":
-        return ending
-    for told in (made, swept):
-        if told.code == "repeated_change":
-            return why(told.code, evaluation=told.problem)
-        if told.code == EVAL_TIMEOUT:
-            return why(told.code, seconds=options.eval_timeout_seconds or 0.0)
-        if told.code:
-            return why("candidate_failed", code=told.code, problem=told.problem)
-    return ending

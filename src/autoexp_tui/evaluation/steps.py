@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
 from autoexp_tui.evaluation.requests import (
@@ -201,3 +202,12 @@ def run_step(
         sys.stderr.write(f"{error.line}\n")
         return error.exit_code or 1
     return 0
+
+
+def exit_process(status: int) -> NoReturn:
+    """End this process at once: Python's own end, which takes apart what goes anyway,
+    costs a step a tenth of its start."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)

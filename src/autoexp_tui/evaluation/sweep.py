@@ -15,6 +15,7 @@ from autoexp_tui.evaluation.requests import SWEPT, Request, Swept
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
+    exit_process,
     list_kept_refs,
     make_fence,
     require_refs,
@@ -22,7 +23,7 @@ from autoexp_tui.evaluation.steps import (
     run_step,
 )
 from autoexp_tui.storage.trust import read_foreign
-from autoexp_tui.tree.jobs import RESULTS
+from autoexp_tui.tree.results_csv import FILE as RESULTS
 from autoexp_tui.tree.results_csv import MOST_BYTES
 from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
 from autoexp_tui.worktrees.tree_repository import Git, Place
@@ -92,4 +93,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_process(main(sys.argv[1:]))

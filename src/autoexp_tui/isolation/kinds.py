@@ -4,7 +4,6 @@ never a weaker one in silence. All but the container's end with the launcher."""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.isolation.launcher import read_abi
 from autoexp_tui.isolation.port import FILES, Isolation, Profile, Promise
+from autoexp_tui.isolation.profiles import find_executable
 from autoexp_tui.model.errors import UsageError
 
 Wanted: TypeAlias = Literal["require", "prefer", "none"]
@@ -269,9 +269,9 @@ def _list_flags(profile: Profile) -> Iterator[str]:
 # -------------------------------------------------------------------------- the choice
 def probe_isolation() -> Iterator[Bubblewrap | Landlock]:
     """What works on this machine, the strongest first; `none` is not among them."""
-    abi, program = read_abi(), shutil.which("bwrap")
-    if program and _try_bubblewrap(program):
-        yield Bubblewrap(program, abi)
+    abi, program = read_abi(), find_executable("bwrap", os.environ)
+    if program and _try_bubblewrap(str(program)):
+        yield Bubblewrap(str(program), abi)
     if abi:
         yield Landlock(abi)
 

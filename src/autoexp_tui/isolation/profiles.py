@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -86,6 +86,15 @@ def list_interpreter_paths() -> Iterator[Path]:
     own = map(os.environ.get, ("VIRTUAL_ENV", "CONDA_PREFIX"))
     yield from map(Path, filter(None, own))
     yield Path(autoexp_tui.__file__).parents[1]  # an import lists it
+
+
+def find_executable(name: str, environ: Mapping[str, str]) -> Path | None:
+    """A program by its path, or by its name in PATH; None: it is not there."""
+    # Not by shutil: each step of a search would load what it knows of archives.
+    places = [] if "/" in name else os.get_exec_path(environ)
+    paths = [os.path.join(place, name) for place in places] or [name]
+    found = (one for one in paths if os.path.isfile(one) and os.access(one, os.X_OK))
+    return next(map(Path, found), None)
 
 
 def list_program_paths(program: Path) -> Iterator[Path]:

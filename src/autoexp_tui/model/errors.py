@@ -91,12 +91,10 @@ class ValidationFailed(AutoexpError):
         return "\n".join((super().__str__(), *told))
 
 
-@dataclass(eq=False)
 class NotConfirmed(AutoexpError):
     exit_code: ClassVar[int] = 3
 
 
-@dataclass(eq=False)
 class SessionOwned(AutoexpError):
     exit_code: ClassVar[int] = 4
 

@@ -27,7 +27,6 @@ SWEEP: Final = "sweep"
 PREPARE: Final = "prepare"
 """Before the jobs of `evaluate.config_ref`, which take the place of the sweep."""
 IDEAS: Final = "ideas"
-RESULTS: Final = "meta_config_sweep_results.csv"
 INFRASTRUCTURE: Final = frozenset(
     {Cause.NODE_FAIL, Cause.PREEMPTED, Cause.LOST, Cause.SUBMIT_ERROR}
 )

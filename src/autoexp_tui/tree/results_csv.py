@@ -19,6 +19,7 @@ from typing import ClassVar, Final
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.text.sanitize import clean_line
 
+FILE: Final = "meta_config_sweep_results.csv"
 ID_COLUMN: Final = "config_id"
 STATUS_COLUMN: Final = "status"
 OK: Final = "ok"
@@ -27,8 +28,8 @@ MOST_ROWS: Final = 100_000
 MOST_COLUMNS: Final = 1_000
 _LARGEST: Final = 1e150
 """Magnitude up to which sums, differences and squares of cells stay finite."""
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_ID: Final = re.compile(r"\d{1,9}", re.ASCII)
+_NUMBER: Final = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_ID: Final = r"(?a)\d{1,9}"
 _SHOWN: Final = 40
 
 
@@ -163,7 +164,7 @@ def _parse_row(
     cells: Sequence[str], places: Mapping[str, int], metrics: Sequence[str], place: str
 ) -> Row:
     given, status = cells[places[ID_COLUMN]], cells[places[STATUS_COLUMN]]
-    if not _ID.fullmatch(given):
+    if not re.fullmatch(_ID, given):
         problem = f"config_id is `{clean_line(given, _SHOWN)}`, not a whole number"
         raise ResultsRefused(problem, place)
     numbers = {name: _parse_number(cells[places[name]]) for name in metrics}
@@ -175,7 +176,7 @@ def _parse_row(
 
 def _parse_number(cell: str) -> float | None:
     """A finite number as programs write it; Python alone reads `1_0` and `１`."""
-    if not _NUMBER.fullmatch(cell):
+    if not re.fullmatch(_NUMBER, cell):
         return None
     value = float(cell)
     return value if abs(value) <= _LARGEST else None

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_metric, plural
-from autoexp_tui.tree.jobs import RESULTS, find_node_dir
+from autoexp_tui.tree.jobs import find_node_dir
+from autoexp_tui.tree.results_csv import FILE as RESULTS
 from autoexp_tui.tree.state import (
     ROOT,
     Artifact,

@@ -64,7 +64,7 @@ def restore_worktree(
     Protected paths are those of `root_commit`. Raises EnvironmentFailed."""
     worktree = tree.get_worktree(place)
     git, files = git or Git(tree), commit
-    if root_commit not in ("", commit):
+    if protected_paths and root_commit not in ("", commit):
         scratch = f"{tree.get_index(place)}.protected"
         files = _build_protected(git, scratch, commit, root_commit, protected_paths)
     if describe_intrusion(tree, place):
