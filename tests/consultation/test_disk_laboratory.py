@@ -136,7 +136,7 @@ def test_of_an_item_of_the_list_a_change_that_does_not_plan_is_left_out(
     research.items = (Item(id="r1", overrides=("lr=0.1",), consultation="c0"),)
     answer = one.call(research, replace(C1, listed=("r1",))).answer
     assert answer is not None
-    assert answer.items == research.items
+    assert (answer.order, answer.items) == (("r1",), ())
     assert answer.left_out == ("r1: overrides: lr=wrong: wrong is no number",)
 
 

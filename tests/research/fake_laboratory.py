@@ -10,6 +10,7 @@ from typing import Any
 from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Resources
+from autoexp_tui.research.answer import take_plans
 from autoexp_tui.research.events import ResearchOpened
 from autoexp_tui.research.options import ResearchOptions
 from autoexp_tui.research.ports import CallResult, PlannedItems, PlanRequest, View
@@ -31,6 +32,10 @@ def leave_list() -> CallResult:
 
 def answer_nothing(one: Consultation, view: View) -> CallResult:
     return answer()
+
+
+def _is_same(known: Item, item: Item) -> bool:
+    return known == replace(item, jobs=known.jobs, consultation=known.consultation)
 
 
 @dataclass
@@ -64,12 +69,17 @@ class FakeLaboratory:
         found = self.answers(consultation, view)
         if found.answer is None or found.answer.items is None:
             return found
+        runs = view.research.runs.values()
+        listed = [*view.research.items, *(one.item for one in runs)]
         items = tuple(
             replace(self._plan(one), consultation=consultation.id)
             for one in found.answer.items
-            if one.id not in self.not_planned
+            if not any(_is_same(known, one) for known in listed)
         )
-        return replace(found, answer=replace(found.answer, items=items))
+        order = tuple(one.id for one in found.answer.items)
+        answer = replace(found.answer, items=items, order=order)
+        planned = PlannedItems(items, self.not_planned)
+        return replace(found, answer=take_plans(answer, view.research, planned))
 
     def fix(self, view: View, run: str, *overrides: str) -> CallResult:
         """The answer of a fixer who repeats a run with further overrides."""

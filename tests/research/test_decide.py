@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.events.runs import EffectOrdered
 from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.commands import (
     AnswerAsk,
     Grow,
+    Kill,
     Pause,
     Resume,
     StopEngine,
@@ -37,6 +39,7 @@ from autoexp_tui.research.commands import (
 from autoexp_tui.research.events import KillTriggered, MilestoneCrossed, ResearchBegun
 from autoexp_tui.research.ports import CallResult, View
 from autoexp_tui.research.state import Answer, Consultation, Item, Research, research_of
+from autoexp_tui.storage.journal import encode_record
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.research.fake_laboratory import Answers, FakeLaboratory, answer, leave_list
@@ -223,6 +226,44 @@ def reply(bench: Bench, *, approved: bool, dropped: tuple[int, ...] = ()) -> Non
     bench.order(AnswerAsk(ask=name, digest=digest, approved=approved, dropped=dropped))
 
 
+def test_what_is_planned_for_an_item_stands_in_the_journal_once() -> None:
+    listed = answer(*items("r1", "r2", "r3", "r4"))
+    laboratory = FakeLaboratory(answer_in_turn(listed, answer(*items("r2", "r4"))))
+    bench = begin(laboratory, {"r1_run": runs(30)}, slots=1)
+    bench.run(3)
+    for order in (MoveItem(item="r3", place=0), PutItem(item=Item(id="r3", note="x"))):
+        bench.order(order, by="kurt")
+        bench.run(3)
+    bench.order(RemoveItem(item="r3"), by="kurt")
+    bench.run(120)
+    assert [*find(bench).runs] == ["r1", "r2", "r4"]
+    data = [
+        encode_record(one)
+        for one in bench.world.session.records
+        if not isinstance(one.event, EffectOrdered)
+    ]
+    for name in ("r1", "r2", "r3", "r4"):
+        spec = f'"command":["train","{name}"]'.encode()
+        assert sum(line.count(spec) for line in data) == 1
+
+
+def test_an_agent_s_kill_ends_no_attempt_that_it_was_not_told_of() -> None:
+    second = replace(answer(*items("r9"), kills=("r1",)), usage=Usage())
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2")), second))
+    scripts: dict[str, Any] = {"r1_run": runs(90), "r2_run": runs(3)}
+    scripts |= {"c2_research": runs(20)}
+    bench = begin(laboratory, scripts, frozenset({"kills"}))
+    bench.until(lambda: find(bench).find_call("research") is not None)
+    bench.until(lambda: "c2" in find(bench).consultations)
+    bench.order(Kill(jobs=("r1_run",)), by="kurt")
+    bench.run(4)
+    bench.resubmit("r1_run")
+    bench.until(lambda: bool(find(bench).consultations["c2"].decided))
+    (decided,) = find(bench).consultations["c2"].decided
+    assert "it was started anew meanwhile" in "".join(decided.void)
+    assert bench.engine.state.jobs["r1_run"].state in ACTIVE
+
+
 def test_a_kill_waits_for_a_person_and_is_done_only_while_the_run_lives() -> None:
     first = answer(*items("r1", "r2", "r3"))
     second = answer(*items("r3"), kills=("r1", "r2"))
@@ -333,9 +374,9 @@ def test_a_kill_criterion_ends_its_run_with_its_numbers() -> None:
 
 
 def test_a_hypothesis_that_fails_three_times_is_a_warning_and_a_trigger() -> None:
-    from autoexp_tui.research.state import StatedHypothesis
+    from autoexp_tui.research.state import Hypothesis
 
-    wide = StatedHypothesis(id="h1", description="wider is better", expects="loss < 1")
+    wide = Hypothesis(id="h1", description="wider is better", expects="loss < 1")
     listed = items("r1", "r2", "r3", "r4", hypothesis="h1")
     laboratory = FakeLaboratory(answer_in_turn(answer(*listed, hypotheses=(wide,))))
     scripts = {f"r{at}_run": runs(2, loss=3.0) for at in (1, 2, 3, 4)}

@@ -10,33 +10,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.research.decision import (
-    build_changes,
-    list_lines,
-    recheck_lines,
-    split_lines,
+from autoexp_tui.research.decision import Proposal, split_lines
+from autoexp_tui.research.events import (
+    AnswerRead,
+    DecisionApplied,
+    FixDecided,
+    ItemsEdited,
 )
 from autoexp_tui.research.options import Approvals, ResearchOptions
 from autoexp_tui.research.state import (
     Answer,
     CodeChange,
     Consultation,
+    Decided,
     Hypothesis,
     Item,
     Line,
     Research,
     Run,
     RunEnd,
-    StatedHypothesis,
 )
+from tests.research.lists import Session
 
 ENDED = RunEnd(outcome="completed", at=1.0)
 CODE = CodeChange(
     commit="f", base="b", sha256="s", files=1, diffstat="a.py  +4 -1\n1 file  +4 -1"
 )
+
+
+NOW = 100.0
+NO_JOBS: Mapping[str, JobRecord] = {}
 
 
 def mine(name: str, **more: object) -> Item:
@@ -74,11 +81,15 @@ def make(
     research = Research(ResearchOptions())
     research.items = tuple(now)
     research.runs.update({one.id: one for one in runs})
-    items = None if wanted is None else tuple(wanted)
+    made = Answer(**(answer or {}))  # type: ignore[arg-type]
+    if wanted is not None:
+        known = [*now, *(one.item for one in runs)]
+        stated = tuple(one for one in wanted if one not in known)
+        made = replace(made, items=stated, order=tuple(one.id for one in wanted))
     one = Consultation(
         id="c5",
         listed=tuple(one.id for one in now) if listed is None else tuple(listed),
-        answer=Answer(items=items, **(answer or {})),  # type: ignore[arg-type]
+        answer=made,
         **consultation,  # type: ignore[arg-type]
     )
     research.consultations["c5"] = one
@@ -89,10 +100,39 @@ def list_texts(lines: Sequence[Line]) -> list[str]:
     return [f"{one.text} VOID: {one.void}" if one.void else one.text for one in lines]
 
 
+def list_lines(
+    research: Research,
+    one: Consultation,
+    jobs: Mapping[str, JobRecord] = NO_JOBS,
+    over_budget: str = "",
+) -> tuple[Line, ...]:
+    return Proposal(research, one, jobs, NOW).list_lines(over_budget)
+
+
+def recheck(
+    research: Research, one: Consultation, lines: Sequence[Line]
+) -> tuple[Line, ...]:
+    return Proposal(research, one, NO_JOBS).recheck(lines)
+
+
+def follow(research: Research, one: Consultation, lines: Sequence[Line]) -> Research:
+    """The research once these lines are done, as far as they can be."""
+    live = [line for line in recheck(research, one, lines) if not line.void]
+    order, taken = Proposal(research, one, NO_JOBS).order_items(live)
+    done = DecisionApplied(
+        consultation=one.id,
+        order=None if order is None else tuple(order),
+        taken=tuple(taken),
+        decided=Decided(),
+    )
+    made = research.fork()
+    items = done.list_items(research)
+    made.items = made.items if items is None else items
+    return made
+
+
 def apply(research: Research, one: Consultation, lines: Sequence[Line]) -> list[str]:
-    made = build_changes(research, one, lines, is_first=True)
-    items = research.items if made.items is None else made.items
-    return [item.id for item in items]
+    return [item.id for item in follow(research, one, lines).items]
 
 
 def test_lines_say_what_is_tried_and_what_goes() -> None:
@@ -117,9 +157,8 @@ def test_lines_say_what_is_tried_and_what_goes() -> None:
     research, one = make(
         now, wanted, runs=[run("r3")], answer={"kills": ("r3",)}, code=CODE
     )
-    lines = list_lines(
-        research, one, {"r3": make_job("r3", noted=noted)}, "2 GPU hours too many"
-    )
+    jobs = {"r3": make_job("r3", noted=noted, noted_at=NOW - 12)}
+    lines = list_lines(research, one, jobs, "2 GPU hours too many")
     assert list_texts(lines) == [
         "r7  ++lr=0.003 x=1  1 GPU  tests h2  after r3  kill: loss > 4 after step 1000"
         "  expects loss < 2  try  before r6",
@@ -128,7 +167,7 @@ def test_lines_say_what_is_tried_and_what_goes() -> None:
         "drop r5, r9",
         "remove r4, which bob inserted",
         "order: r7, r6, r2, r8",
-        "end r3: step 1500, loss 2.3",
+        "end r3: step 1500, loss 2.3, 12 s ago",
         "a.py +4 -1; 1 file +4 -1",
         "2 GPU hours too many",
     ]
@@ -139,12 +178,12 @@ def test_what_is_there_already_needs_no_line() -> None:
     now = [mine("r2"), persons("r4"), mine("r5")]
     for wanted in (now, None):
         research, one = make(now, wanted)
-        assert list_lines(research, one, {}) == ()
+        assert list_lines(research, one) == ()
     edited = persons("r2", consultation="c1", note="hers")
     research, one = make([edited], [mine("r2", note="its own")])
-    assert list_lines(research, one, {}) == ()
+    assert list_lines(research, one) == ()
     research, one = make([], [mine("r3")], runs=[run("r3")], listed=["r3"])
-    assert list_lines(research, one, {}) == ()
+    assert list_lines(research, one) == ()
 
 
 VOID: Mapping[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -185,11 +224,9 @@ def test_a_line_that_cannot_be_done_says_why_and_does_nothing(reason: str) -> No
     if "listed" not in more:
         more = {**more, "listed": [one.id for one in now if one.id != "r7"]}
     research, one = make(now, wanted, **more)
-    (line,) = list_lines(research, one, {})
+    (line,) = list_lines(research, one)
     assert reason in line.void
-    assert build_changes(research, one, [line], is_first=False) == build_changes(
-        research, one, [], is_first=False
-    )
+    assert follow(research, one, [line]).items == research.items
     everything = ResearchOptions(approve=Approvals(kills="auto", code="auto"))
     assert split_lines([line], everything, frozenset("*")) == ((), ())
 
@@ -202,9 +239,8 @@ def test_a_job_of_the_session_holds_its_name() -> None:
 
 def test_of_two_lines_about_a_run_the_second_is_void() -> None:
     research, one = make(runs=[run("r3")], answer={"kills": ("r3", "r3")})
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert [bool(line.void) for line in lines] == [False, True]
-    assert build_changes(research, one, lines, is_first=True).kills == ("r3",)
 
 
 def test_what_changed_between_proposal_and_approval_makes_lines_void() -> None:
@@ -212,12 +248,12 @@ def test_what_changed_between_proposal_and_approval_makes_lines_void() -> None:
     now = [mine("r2"), mine("r3"), mine("r5"), persons("r4")]
     wanted = [new("r7"), new("r8"), mine("r2", note="x")]
     research, one = make(now, wanted, runs=[run("r1")], answer={"kills": ("r1",)})
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert not any(line.void for line in lines)
     edited = mine("r2", by="ann")
     research.items = (edited, persons("r7"), mine("r5"), persons("r4", note="y"))
     research.runs.update({"r1": run("r1", ended=ENDED), "r3": run("r3")})
-    after = recheck_lines(research, one, {}, lines)
+    after = recheck(research, one, lines)
     assert list_texts(after) == [
         "r7  before r2 VOID: another item got this name meanwhile",
         "r8  before r2",
@@ -232,7 +268,7 @@ def test_what_changed_between_proposal_and_approval_makes_lines_void() -> None:
 def test_items_that_the_agent_was_not_told_of_stay() -> None:
     fixed = mine("r1_f1", consultation="c4", fixes="r1")
     research, one = make([fixed, persons("r4")], [new("r7")], listed=[])
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert list_texts(lines) == ["r7"]
     assert apply(research, one, lines) == ["r1_f1", "r4", "r7"]
 
@@ -241,16 +277,16 @@ def test_an_item_that_a_staying_one_needs_is_not_dropped() -> None:
     now = [mine("r2"), mine("r3", depends_on=("r2",)), mine("r5")]
     now.append(persons("r4", depends_on=("r3",)))
     research, one = make(now, [now[-1]])
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert list_texts(lines) == ["drop r5"]
     assert apply(research, one, lines) == ["r2", "r3", "r4"]
     research, one = make(now, [new("r7", depends_on=("r5",))])
-    assert "drop r5" not in list_texts(list_lines(research, one, {}))
+    assert "drop r5" not in list_texts(list_lines(research, one))
 
 
 def test_an_item_that_a_new_one_needs_is_not_removed() -> None:
     research, one = make([persons("r4")], [new("r7", depends_on=("r4",))])
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert [line.void for line in lines] == ["", "r7 depends on it"]
     assert apply(research, one, lines) == ["r4", "r7"]
 
@@ -258,7 +294,7 @@ def test_an_item_that_a_new_one_needs_is_not_removed() -> None:
 def test_persons_items_keep_their_place_when_the_agents_move() -> None:
     now = [mine("a"), persons("p"), mine("b"), persons("q")]
     research, one = make(now, [new("n"), mine("b"), mine("a"), *now[1::2]])
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert list_texts(lines) == ["n  before b", "order: n, b, a"]
     assert apply(research, one, lines) == ["n", "p", "b", "q", "a"]
 
@@ -274,7 +310,7 @@ def split(
 def test_lines_are_applied_or_asked_by_their_kind() -> None:
     now, kills = [mine("r2"), persons("r4")], {"kills": ("r1",)}
     research, one = make(now, [new("r7")], runs=[run("r1")], answer=kills, code=CODE)
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert split(lines) == (["r7", "r2"], ["r4", "r1", "c5"])
     assert split(lines, "kills") == (["r7", "r2", "r1"], ["r4", "c5"])
     assert split(lines, "*", experiments="ask")[1] == []
@@ -288,7 +324,7 @@ def test_a_line_waits_for_what_it_needs() -> None:
     """r7 runs the changed code, and r8 needs r7; over the budget all of them wait."""
     wanted = [new("r7", code_ref="c5"), new("r8", depends_on=("r7",)), new("r9")]
     research, one = make([], wanted, code=CODE)
-    lines = list_lines(research, one, {})
+    lines = list_lines(research, one)
     assert split(lines) == (["r9"], ["r7", "r8", "c5"])
     over = list_lines(research, one, {}, "too much")
     assert split(over, "code", budget="ask") == (["c5"], ["r7", "r8", "r9", "budget"])
@@ -300,22 +336,44 @@ def test_a_line_waits_for_what_it_needs() -> None:
 
 def test_what_the_answer_thinks_is_taken_over_once() -> None:
     stated = (
-        StatedHypothesis(id="h1", description="new", status="confirmed"),
-        StatedHypothesis(id="h2", status="rejected", evidence=("its words",)),
+        Hypothesis(id="h1", description="new", status="confirmed"),
+        Hypothesis(id="h2", status="rejected", evidence=("its words",)),
     )
-    thoughts = {"hypotheses": stated, "reflection": "think"}
-    research, one = make(answer=thoughts)
+    research, one = make(answer={"hypotheses": stated})
     known = Hypothesis(id="h1", runs=("r1",), consecutive_failures=3, evidence=("e",))
     research.hypotheses = {"h1": known, "h0": Hypothesis(id="h0")}
-    made = build_changes(research, one, (), is_first=True)
-    assert made.hypotheses == (
+    made = Proposal(research, one, NO_JOBS).merge_hypotheses()
+    assert made == (
         replace(known, description="new"),  # three failures: no word confirms it
         Hypothesis(id="h0"),
         Hypothesis(id="h2", status="rejected"),
     )
-    assert made.reflection == "think"
-    later = build_changes(research, one, (), is_first=False)
-    assert (later.hypotheses, later.reflection, later.items) == (None, None, None)
+    research.hypotheses = {one.id: one for one in made}
+    assert Proposal(research, one, NO_JOBS).merge_hypotheses() is None
+
+
+def test_a_journal_in_which_each_event_has_the_whole_list_is_read() -> None:
+    old, started = mine("r1", jobs=(make_job("r1").spec,)), mine("r3")
+    session = Session(make([old, started])[0])
+    other = new("r2", jobs=(make_job("r2").spec,))
+    read = AnswerRead(
+        consultation="c5", outcome=Outcome.OK, answer=Answer(items=(other, old))
+    )
+    session.happen(read)
+    answer = session.research.consultations["c5"].answer
+    assert answer
+    assert (answer.order, answer.items) == (("r2", "r1"), (other,))
+    decided = DecisionApplied(
+        consultation="c5", items=(other, old), decided=Decided(applied=("r2",))
+    )
+    session.happen(decided)
+    assert session.research.items == (other, old)
+    session.happen(ItemsEdited(items=(old,), what="r2 removed"))
+    assert [one.id for one in session.research.items] == ["r1"]
+    again = FixDecided(run="r3", mechanical="oom", item=replace(other, id="r3_fix1"))
+    session.research.runs["r3"] = run("r3")
+    session.happen(again)
+    assert [one.jobs for one in session.research.items] == [other.jobs, old.jobs]
 
 
 NAMES = st.sampled_from("abcdefgh")
@@ -347,24 +405,17 @@ def decisions(draw: st.DrawFn) -> tuple[Research, Consultation]:
     )
 
 
-def follow(research: Research, items: tuple[Item, ...] | None) -> Research:
-    made = research.fork()
-    made.items = made.items if items is None else items
-    return made
-
-
 @given(decisions(), st.data())
 def test_only_what_lines_show_is_done_and_once(
     decision: tuple[Research, Consultation], data: st.DataObject
 ) -> None:
     research, one = decision
-    shown = list_lines(research, one, {})
+    shown = list_lines(research, one)
     lines = [line for line in shown if data.draw(st.booleans())]
-    made = build_changes(research, one, lines, is_first=False)
-    after = follow(research, made.items)
-    assert build_changes(after, one, lines, is_first=False).items is None
+    after = follow(research, one, lines)
+    assert follow(after, one, lines).items == after.items
 
-    live = [line for line in recheck_lines(research, one, {}, lines) if not line.void]
+    live = [line for line in recheck(research, one, lines) if not line.void]
     named = {op: {name for line in live if line.op == op for name in line.id.split(",")}
              for op in ("add", "change", "drop", "remove", "order")}  # fmt: skip
     was = {item.id: item for item in research.items}
@@ -374,7 +425,7 @@ def test_only_what_lines_show_is_done_and_once(
     changed = {name for name in was.keys() & now.keys() if was[name] != now[name]}
     assert changed == named["change"]
     assert one.answer
-    wanted = {item.id for item in one.answer.items or ()}
+    wanted = {*(one.answer.order or ())}
     fixed = {
         item.id
         for item in research.items

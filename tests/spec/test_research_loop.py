@@ -21,9 +21,9 @@ from autoexp_tui.research.ports import CallResult, View
 from autoexp_tui.research.state import (
     CodeChange,
     Consultation,
+    Hypothesis,
     Item,
     Research,
-    StatedHypothesis,
 )
 from tests.model.builders import plan
 from tests.research.fake_laboratory import FakeLaboratory, answer, leave_list
@@ -180,7 +180,7 @@ def test_each_bad_outcome_is_among_those_that_change_nothing() -> None:
 def test_a_call_without_an_answer_changes_nothing_and_holds_up_nobody(
     outcome: Outcome,
 ) -> None:
-    stated = StatedHypothesis(id="h1", description="wider is better")
+    stated = Hypothesis(id="h1", description="wider is better")
     names = [f"r{at}" for at in range(1, 9)]
     first = answer(*items(*names), hypotheses=(stated,), reflection="wider")
     failed = CallResult(outcome=outcome, problem=FAILED[outcome])
@@ -370,7 +370,7 @@ def test_what_is_approved_beforehand_asks_nobody() -> None:
     assert (ended.outcome, bench.engine.state.asks) == ("killed", {})
 
 
-STATED = StatedHypothesis(id="h1", description="wider is better")
+STATED = Hypothesis(id="h1", description="wider is better")
 
 
 @pytest.mark.parametrize(("loss", "script", "met", "failures"), [

@@ -406,15 +406,15 @@ def _change(research: Research, **fields: Any) -> Research:
 
 
 class KillAnother(OfResearch):
-    """A run is ended that was started anew since its end was approved."""
+    """A run is ended that was started anew since the agent was told of it."""
 
-    patch = (decision, "_count_restarts", lambda _run, _jobs: 0)
+    patch = (decision.Proposal, "_is_anew", lambda _proposal, _run: False)
 
 
 class ApplyVoid(OfResearch):
     """Nobody looks whether a line still can be done."""
 
-    patch = (decision._Checker, "find_reason", lambda _checker, _line: "")
+    patch = (decision.Proposal, "_find_reason", lambda _proposal, _line, _lines: "")
 
 
 BUGS: Final[Mapping[str, Callable[[], Bug]]] = {

@@ -20,7 +20,7 @@ from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.states import Cause
-from autoexp_tui.research.answer import AnswerRefused, read_answer, read_fix
+from autoexp_tui.research.answer import AnswerRefused, read_answer, read_fix, take_plans
 from autoexp_tui.research.fixer import build_fixed_item
 from autoexp_tui.research.ports import CallResult, PlannedItems, PlanRequest, View
 from autoexp_tui.research.state import CodeChange, Consultation, Item, Research
@@ -224,9 +224,12 @@ class SimLaboratory(FakeLaboratory):
             bad = Outcome.BAD_OUTPUT
             return CallResult(outcome=bad, problem=refused.line, **sent)
         taken = self._list_taken(view)
-        planned = [self._plan(one, taken) for one in answer.items or ()]
-        kept = tuple(one for one in planned if one is not None)
-        answer = replace(answer, items=None if answer.items is None else kept)
+        if answer.order is not None:
+            stated = {one.id: self._plan(one, taken) for one in answer.items or ()}
+            kept = tuple(one for one in stated.values() if one is not None)
+            problems = {name: "no" for name, one in stated.items() if one is None}
+            planned = PlannedItems(kept, problems)
+            answer = take_plans(answer, view.research, planned)
         return CallResult(outcome=Outcome.OK, answer=answer, code=left.code, **sent)
 
     def _read_fix(

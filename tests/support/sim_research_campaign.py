@@ -374,11 +374,11 @@ def _list_names(event: Any) -> Iterator[str]:
             yield f"run failed: {ended.mechanical}" if ended.mechanical else ""
         case told.FixDecided(item=item):
             yield "run is fixed" if item else "run is not fixed"
-        case told.DecisionApplied(decided=decided, items=items):
+        case told.DecisionApplied(decided=decided, order=order):
             yield from ["line applied"] * len(decided.applied)
             yield from ["line refused"] * len(decided.refused)
             yield from ["line void"] * len(decided.void)
-            yield "list is another" if items is not None else ""
+            yield "list is another" if order is not None else ""
         case told.MilestoneCrossed():
             yield "milestone"
         case told.ConditionFound():

@@ -83,6 +83,8 @@ class ResearchChecks(Checks):
         self._overtaken: Counter[str] = Counter()
         self._shown: dict[str, Mapping[str, int]] = {}
         """Consultation -> the attempts that ran as its kills were shown last."""
+        self._told: dict[str, Mapping[str, int]] = {}
+        """Consultation -> the attempts that ran as its agent was called."""
         self._asked: dict[str, bool] = {}
         """Consultation -> whether its newest lines were applied by a person."""
         self._read: set[str] = set()
@@ -133,7 +135,8 @@ class ResearchChecks(Checks):
                 yield from self._fire(event, research, record)
             case told.ConditionFound(key=key):
                 yield from self._happen_once("warning", key)
-            case told.ConsultationOpened():
+            case told.ConsultationOpened(consultation=name):
+                self._told[name] = self._list_attempts()
                 yield from self._open(event, research, record)
             case told.AnswerRead():
                 yield from self._read_answer(event, research)
@@ -286,9 +289,10 @@ class ResearchChecks(Checks):
         is_code = event.code_approved is not None
         if is_code and not (is_asked or self._is_free("code", research)):
             yield "nobody approved its code"
-        if event.items is None:
+        listed = event.list_items(research)
+        if listed is None:
             return
-        gone, new, other = _compare(research.items, event.items)
+        gone, new, other = _compare(research.items, listed)
         if not is_asked and new and not self._is_free("experiments", research):
             yield f"nobody approved {new}"
         for name in (*gone, *new, *other):
@@ -310,11 +314,11 @@ class ResearchChecks(Checks):
                 yield f"the agent did not know of {item.id}"
         before, after = (
             [i.id for i in items if (i.by or not i.consultation) and i.id not in gone]
-            for items in (research.items, event.items)
+            for items in (research.items, listed)
         )
         if before != after:
             yield f"persons' items are moved: {before}, {after}"
-        if len(event.items) < research.options.refill_below:
+        if len(listed) < research.options.refill_below:
             self._is_news = False
 
     def _check_shown(self, one: Consultation, texts: Collection[str]) -> Iterator[str]:
@@ -341,13 +345,11 @@ class ResearchChecks(Checks):
         name = str(event.why.arg("consultation"))
         if not self._asked[name] and not self._is_free("kills", _of(self.shadow)):
             yield "nobody approved it"
-        if not self._asked[name]:
-            return
         assert isinstance(event.effect, CancelTasks)
         for job, attempt in event.effect.tasks:
-            shown = max(1, self._shown[name].get(job, 1))
-            if shown != attempt:
-                yield f"attempt {attempt} of {job} is ended, and {shown} was shown"
+            for seen in (self._told[name], self._shown.get(name, {})):
+                if attempt != (shown := max(1, seen.get(job, attempt))):
+                    yield f"attempt {attempt} of {job} is ended, and {shown} was shown"
 
     def _fix(self, event: told.FixDecided, research: Research) -> Iterator[str]:
         run = research.runs[event.run]
@@ -708,13 +710,14 @@ def _names(text: str, name: str) -> bool:
 
 def _edit(event: told.ItemsEdited, research: Research) -> Iterator[str]:
     """A person changes one item at a time."""
-    gone, new, other = _compare(research.items, event.items)
+    listed = event.list_items(research)
+    gone, new, other = _compare(research.items, listed)
     name = event.what.split()[0]
     if {*gone, *new, *other} - {name}:
         yield f"{gone}, {new} and {other} are changed"
     before, after = (
         [one.id for one in items if one.id != name]
-        for items in (research.items, event.items)
+        for items in (research.items, listed)
     )
     if before != after:
         yield f"others are moved: {before}, {after}"

@@ -37,6 +37,7 @@ from autoexp_tui.research.answer import (
     AnswerRefused,
     read_answer,
     read_fix,
+    take_plans,
 )
 from autoexp_tui.research.context import STATE_FILE, render_context, render_fix_context
 from autoexp_tui.research.events import ResearchOpened
@@ -280,24 +281,18 @@ class DiskLaboratory:
         answer = read_answer(data, view.research, consultation.id)
         problem = called.code_refused and f"its code is refused: {called.code_refused}"
         result = replace(result, problem=problem)
-        if answer.items is None:
+        if answer.order is None:
             return replace(result, answer=answer)
+        stated = answer.items or ()
         refused = dict[str, str]()
         if called.code is None:
             reason = problem or "the call left no change of code"
-            own = (one for one in answer.items if one.code_ref == consultation.id)
+            own = (one for one in stated if one.code_ref == consultation.id)
             refused = {one.id: reason for one in own}
-        fresh = [one for one in answer.items if one.id not in refused and not one.jobs]
+        fresh = [one for one in stated if one.id not in refused and not one.jobs]
         planned = self._plan(fresh, consultation, called.code, view)
-        refused |= planned.problems
-        made = {one.id: one for one in planned.items}
-        # Of one in the list, the change alone is left out.
-        made |= {one.id: one for one in view.research.items if one.id in refused}
-        lost = refused.keys() - made.keys()
-        items = [made.get(one.id, one) for one in answer.items if one.id not in lost]
-        reasons = (f"{name}: {reason}" for name, reason in refused.items())
-        left_out = (*answer.left_out, *reasons)
-        answer = replace(answer, items=tuple(items), left_out=left_out)
+        planned = replace(planned, problems={**refused, **planned.problems})
+        answer = take_plans(answer, view.research, planned)
         return replace(result, answer=answer)
 
     def _take_fix(

@@ -71,7 +71,7 @@ class MetricsNoted(Event, NotedMetrics, topic=""):
         same = ("attempt", "run", "step", "total", "values", "judged", "result")
         lows, highs = pack_extremes(self.lows), pack_extremes(self.highs)
         noted = NotedMetrics(**pick(self, *same), lows=lows, highs=highs)
-        update(state, self.job, noted=noted)
+        update(state, self.job, noted=noted, noted_at=record.t)
 
     def format_headline(self, now: float) -> Headline:
         step = f"step {self.step}" + (f" of {self.total}" if self.total else "")

@@ -222,6 +222,7 @@ class JobRecord:
     retry: Retry | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     noted: NotedMetrics | None = None
+    noted_at: float = 0.0
     fired: Mapping[str, float] = field(default_factory=dict)
     firings: Mapping[str, int] = field(default_factory=dict)
     deferred: Mapping[str, Deferred] = field(default_factory=dict)

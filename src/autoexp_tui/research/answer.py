@@ -23,14 +23,8 @@ from autoexp_tui.research.criteria import (
     parse_expectation,
 )
 from autoexp_tui.research.overrides import find_overrides_problem
-from autoexp_tui.research.state import (
-    Answer,
-    Fix,
-    Hypothesis,
-    Item,
-    Research,
-    StatedHypothesis,
-)
+from autoexp_tui.research.ports import PlannedItems
+from autoexp_tui.research.state import Answer, Fix, Hypothesis, Item, Research
 from autoexp_tui.text.json_schema import find_mistake
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import join_some, plural
@@ -141,16 +135,35 @@ def read_answer(data: bytes, research: Research, consultation: str) -> Answer:
         hint = "Write the list, an empty one to end it, or list_unchanged: true."
         raise AnswerRefused("is missing", "$.experiment_list", hint)
     reader = _Reader(research, consultation)
-    items = None if wanted is None else reader.read_items(wanted)
+    items = () if wanted is None else reader.read_items(wanted)
     hypotheses = reader.read_hypotheses(raw.get("hypotheses") or [])
     kills = reader.take_some(raw.get("kill_runs") or [], "kill_runs", clean_name)
     return Answer(
         reflection=_clean_text(raw.get("reflection") or ""),
         hypotheses=hypotheses,
-        items=items,
+        order=None if wanted is None else tuple(one.id for one in items),
+        items=tuple(one for one in items if one not in research.items),
         left_out=tuple(reader.left_out),
         kills=tuple(map(clean_name, kills)),
         reasoning=_clean_text(raw.get("reasoning") or ""),
+    )
+
+
+def take_plans(answer: Answer, research: Research, planned: PlannedItems) -> Answer:
+    """An answer with its items as they were planned. What does not plan is left out
+    with the reason; of an item of the list the change alone."""
+    made, problems = {one.id: one for one in planned.items}, planned.problems
+    stated = (one for one in answer.items or () if one.id not in problems)
+    reasons = (f"{name}: {reason}" for name, reason in problems.items())
+    return replace(
+        answer,
+        order=tuple(
+            name
+            for name in answer.order or ()
+            if name not in problems or research.find_item(name)
+        ),
+        items=tuple(made.get(one.id, one) for one in stated),
+        left_out=(*answer.left_out, *reasons),
     )
 
 
@@ -238,8 +251,8 @@ class _Reader:
             self.left_out.append(told)
         return values[:most]
 
-    def read_hypotheses(self, raw: Sequence[Any]) -> tuple[StatedHypothesis, ...]:
-        made: dict[str, StatedHypothesis] = {}
+    def read_hypotheses(self, raw: Sequence[Any]) -> tuple[Hypothesis, ...]:
+        made: dict[str, Hypothesis] = {}
         for one in self.take_some(raw, "hypotheses", _get_name):
             name = _get_name(one)
             if problem := find_name_problem(name) or _find_twin(name, made):
@@ -248,7 +261,7 @@ class _Reader:
             made[name] = self._read_hypothesis(one, name)
         return tuple(made.values())
 
-    def _read_hypothesis(self, raw: Mapping[str, Any], name: str) -> StatedHypothesis:
+    def _read_hypothesis(self, raw: Mapping[str, Any], name: str) -> Hypothesis:
         """What is not stated stays as it is known."""
         known = self.research.hypotheses.get(name) or Hypothesis(id=name)
         description, expects = raw.get("description"), known.expects
@@ -263,7 +276,7 @@ class _Reader:
         if len(evidence) > _MOST_EVIDENCE:
             more = len(evidence) - _MOST_EVIDENCE
             evidence = [*evidence[:_MOST_EVIDENCE], f"and {more} more"]
-        return StatedHypothesis(
+        return Hypothesis(
             id=name,
             description=clean_line(description, MOST_LINE),
             status=raw.get("status") or known.status,

@@ -85,11 +85,9 @@ class MoveItem(_OfResearch, kind="move_item"):
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
         item = replace(_require_item(research, self.item), by=by or "a person")
-        items = [one for one in research.items if one.id != item.id]
-        items.insert(max(0, self.place), item)
-        what = f"{item.id} moved to {items.index(item) + 1}"
-        edited = events.ItemsEdited(items=tuple(items), what=what, by=by)
-        context.draft.emit(edited)
+        place = min(max(0, self.place), len(research.items) - 1)
+        what = f"{item.id} moved to {place + 1}"
+        effects.edit_list(context, item, place, what, by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +98,9 @@ class RemoveItem(_OfResearch, kind="remove_item"):
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
         item = _require_item(research, self.item)
-        items = tuple(one for one in research.items if one.id != item.id)
-        what = f"{item.id} removed"
-        context.draft.emit(events.ItemsEdited(items=items, what=what, by=by))
+        order = tuple(one.id for one in research.items if one.id != item.id)
+        edited = events.ItemsEdited(order=order, what=f"{item.id} removed", by=by)
+        context.draft.emit(edited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

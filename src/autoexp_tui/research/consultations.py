@@ -20,12 +20,7 @@ from autoexp_tui.model.states import ACTIVE, Cause, JobState, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.budgets import estimate_item, measure_uses
-from autoexp_tui.research.decision import (
-    build_changes,
-    list_lines,
-    recheck_lines,
-    split_lines,
-)
+from autoexp_tui.research.decision import Proposal, split_lines
 from autoexp_tui.research.fixer import needs_person
 from autoexp_tui.research.judge import end_run
 from autoexp_tui.research.ports import CallResult
@@ -113,8 +108,8 @@ class Consultations:
             void = [line for line in proposed if line.void]
             self._apply(one, applied, asked, void=void)
             return
-        jobs = self.context.state.jobs
-        lines = self._void_late(recheck_lines(self.research, one, jobs, one.asked))
+        proposal = self._make_proposal(one)
+        lines = self._void_late(proposal.recheck(one.asked))
         if all(line.void for line in lines):
             self._withdraw(one, "nothing of it can be done any more")
             self._apply(one, (), (), void=lines)
@@ -127,11 +122,15 @@ class Consultations:
         kept = [line for at, line in enumerate(lines) if at not in ask.dropped]
         kept = kept if ask.approved else []
         refused = [line for line in lines if line not in kept]
-        kept = [*recheck_lines(self.research, one, jobs, kept)]  # some need others
+        kept = [*proposal.recheck(kept)]  # some need others
         void = [line for line in kept if line.void]
         good = [line for line in kept if not line.void]
         who = {"by": ask.by, "reason": ask.reason}
         self._apply(one, good, (), void=void, refused=refused, **who)
+
+    def _make_proposal(self, one: Consultation) -> Proposal:
+        context = self.context
+        return Proposal(self.research, one, context.state.jobs, context.now.t)
 
     def _withdraw(self, one: Consultation, reason: str) -> None:
         withdraw_question(self.context, f"{DECISION}/{one.id}", PART, reason)
@@ -155,8 +154,7 @@ class Consultations:
                 over = (
                     f"{wanted:.2f} GPU hours are wanted, {max(0.0, left):.2f} are left"
                 )
-        jobs = self.context.state.jobs
-        return [*list_lines(research, one, jobs, over_budget=over)]
+        return [*self._make_proposal(one).list_lines(over)]
 
     def _apply(
         self,
@@ -169,8 +167,10 @@ class Consultations:
         by: str = "",
         reason: str = "",
     ) -> None:
-        research = self.research
-        changes = build_changes(research, one, lines, is_first=not one.decided)
+        proposal, answer = self._make_proposal(one), one.answer
+        order, taken = proposal.order_items(lines)
+        is_first = not one.decided  # what it thinks is taken over once
+        is_code = any(line.op == "code" for line in lines)
         decided = Decided(
             applied=tuple(line.text for line in lines),
             refused=tuple(line.text for line in refused),
@@ -182,20 +182,23 @@ class Consultations:
         self.emit(
             events.DecisionApplied(
                 consultation=one.id,
-                items=changes.items,
-                hypotheses=changes.hypotheses,
-                reflection=changes.reflection,
-                code_approved=person if changes.code else None,
+                order=None if order is None else tuple(order),
+                taken=tuple(taken),
+                hypotheses=proposal.merge_hypotheses() if is_first else None,
+                reflection=(answer.reflection or None) if answer and is_first else None,
+                code_approved=person if is_code else None,
                 decided=decided,
                 asked=tuple(asked),
             )
         )
-        for name in changes.kills:
-            reasoned = one.answer.reasoning if one.answer else ""
-            text = f"{one.id}: {reasoned}".partition("\n")[0]
-            cause = why("ended_by_agent", consultation=one.id, reason=text)
-            end_run(self.context, research.runs[name], f"ended by {one.id}", cause)
-        if changes.code:
+        reasoned = answer.reasoning.partition("\n")[0] if answer else ""
+        told = f"{one.id}: {reasoned}"
+        cause = why("ended_by_agent", consultation=one.id, reason=told)
+        for line in lines:
+            if line.op == "kill":
+                run = self.research.runs[line.id]
+                end_run(self.context, run, f"ended by {one.id}", cause)
+        if is_code:
             emit_order_once(self.context, effects.KeepCode(consultation=one.id))
 
     def _decide_fix(self, one: Consultation) -> None:
@@ -237,7 +240,7 @@ class Consultations:
                 mechanical=run.ended.mechanical,
                 consultation=one.id,
                 fix_applied=one.fix.fix_applied,
-                item=item,
+                item=replace(item, jobs=()),
             )
         )
 

@@ -8,87 +8,332 @@ their content; a person's can only be removed by a line of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.research.state import Hypothesis, Item, Line, list_jobs
 from autoexp_tui.text.sanitize import clean_line
-from autoexp_tui.text.spelling import format_number, plural
+from autoexp_tui.text.spelling import duration, format_number, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import JobRecord
     from autoexp_tui.research.options import ResearchOptions
-    from autoexp_tui.research.state import (
-        Consultation,
-        LineOp,
-        Research,
-        Run,
-        StatedHypothesis,
-    )
+    from autoexp_tui.research.state import Consultation, LineOp, Research, Run
 
 ALL: Final = "*"
 """Among granted kinds: all of them."""
 _BUDGET: Final = Line("budget", "budget", "", op="budget")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What is to be done about an answer; None: that stays."""
+class Proposal:
+    """An answer beside the list and the runs as they are now."""
 
-    items: tuple[Item, ...] | None = None
-    """The whole list."""
-    hypotheses: tuple[Hypothesis, ...] | None = None
-    """All of them."""
-    reflection: str | None = None
-    kills: tuple[str, ...] = ()
-    """Runs that are to be ended."""
-    code: bool = False
-    """Whether the change of code is approved."""
+    def __init__(
+        self,
+        research: Research,
+        consultation: Consultation,
+        jobs: Mapping[str, JobRecord],
+        t: float = 0.0,
+    ) -> None:
+        """`t`: now, by which the age of metrics is told."""
+        self.research, self.consultation = research, consultation
+        self.jobs, self.t = jobs, t
+        answer = consultation.answer
+        self.order: Final = answer.order if answer else None
+        stated = (answer.items or ()) if answer else ()
+        self.stated: Final = {one.id: one for one in stated}
+        self.now: Final = {one.id: one for one in research.items}
+        self.movable: Final = [n for n, one in self.now.items() if self._may_move(one)]
+        """Items of agents that the answer knows, in the order of the list."""
+        self.kept: Final = [name for name in self.movable if name in self._wanted]
 
+    @property
+    def _wanted(self) -> tuple[str, ...]:
+        return self.order or ()
 
-def list_lines(
-    research: Research,
-    consultation: Consultation,
-    jobs: Mapping[str, JobRecord],
-    over_budget: str = "",
-) -> tuple[Line, ...]:
-    """The lines of an answer of which nothing was applied; what is there already needs
-    none. `over_budget`: what its new items would need beyond what is left, in words."""
-    merge = _Merge(research, consultation)
-    lines = [
-        *merge.list_items(over_budget),
-        *merge.list_removals(),
-        *merge.list_order(),
-        *_list_kills(research, consultation, jobs),
-        *_list_code(research, consultation),
-    ]
-    if any(_BUDGET.key in line.needs for line in lines):
-        lines.append(replace(_BUDGET, text=over_budget))
-    return recheck_lines(research, consultation, jobs, lines)
+    def _may_move(self, item: Item) -> bool:
+        is_known = self._is_own(item) or item.id in self.consultation.listed
+        return is_known and not item.is_persons
 
+    def _is_own(self, item: Item | None) -> bool:
+        """Whether a line of this answer brought it, or changed it."""
+        return item is not None and item.consultation == self.consultation.id
 
-def recheck_lines(
-    research: Research,
-    consultation: Consultation,
-    jobs: Mapping[str, JobRecord],
-    lines: Sequence[Line],
-) -> tuple[Line, ...]:
-    """The same lines as things are now; what was void stays so. A line is void, too,
-    when one that it needs is not among them and was not applied before."""
-    checker = _Checker(_Merge(research, consultation), jobs, lines)
-    made, seen = [], set[str]()
-    for line in lines:
-        twice = "a line before is about the same" if line.key in seen else ""
-        seen.add(line.key)
-        void = line.void or twice or checker.find_reason(line)
-        made.append(replace(line, text=checker.format_text(line), void=void))
-    while lost := dict(checker.list_lacks(made)):
-        made = [
-            replace(line, void=lost[at]) if at in lost else line
-            for at, line in enumerate(made)
+    def _find_known(self, name: str) -> Item | None:
+        run = self.research.runs.get(name)
+        return run.item if run else self.now.get(name)
+
+    # The lines
+
+    def list_lines(self, over_budget: str = "") -> tuple[Line, ...]:
+        """All of them, while nothing of the answer was applied; what is there already
+        needs none. `over_budget`: what its new items would need beyond what is left,
+        in words."""
+        lines = [
+            *self._list_items(over_budget),
+            *self._list_removals(),
+            *self._list_order(),
+            *self._list_kills(),
+            *self._list_code(),
         ]
-    return tuple(made)
+        if any(_BUDGET.key in line.needs for line in lines):
+            lines.append(replace(_BUDGET, text=over_budget))
+        return self.recheck(lines)
+
+    def _list_items(self, over_budget: str) -> Iterator[Line]:
+        """New items, and those with another content."""
+        listed, own = self.consultation.listed, self.consultation.id
+        new = [name for name in self.stated if name not in listed]
+        for name, item in self.stated.items():
+            now = self.now.get(name)
+            if name in listed and now is not None and now.is_persons:
+                continue  # edited meanwhile
+            needs = [f"experiments {one}" for one in item.depends_on if one in new]
+            needs += [f"code {own}"] * (item.code_ref == own)
+            needs += [_BUDGET.key] * bool(over_budget)
+            behind = self._wanted[self._wanted.index(name) :]
+            after = next((one for one in behind if one in self.kept), "")
+            op: LineOp = "add" if name in new else "change"
+            before = f"  before {after}" if op == "add" and after else ""
+            text = ("" if op == "add" else "change ") + _describe_item(item) + before
+            yield Line("experiments", name, text, op=op, needs=tuple(needs))
+
+    def _list_removals(self) -> Iterator[Line]:
+        gone = [name for name in self.now if name not in self._wanted]
+        if self.order is None or not gone:
+            return
+        if dropped := self._list_droppable(gone):
+            yield Line("experiments", ",".join(dropped), "", op="drop")
+        for name in gone:
+            item = self.now[name]
+            if item.is_persons and name in self.consultation.listed:
+                verb = "edited" if item.consultation else "inserted"
+                text = f"remove {name}, which {item.by or 'a person'} {verb}"
+                yield Line("experiments", name, text, op="remove")
+
+    def _list_droppable(self, names: Collection[str]) -> list[str]:
+        """Those that are agents', and that none needs which stays."""
+        gone = {name for name in self.movable if name in names}
+        staying = [*self.now.values(), *self.stated.values()]
+        while needed := gone.intersection(
+            name for one in staying if one.id not in gone for name in one.depends_on
+        ):
+            gone -= needed
+        return [name for name in self.movable if name in gone]
+
+    def _list_order(self) -> Iterator[Line]:
+        known = self.research.is_known
+        new = [name for name in self.stated if not known(name)]
+        order = [one for one in self._wanted if one in self.kept or one in new]
+        if self._is_disordered(order):
+            yield Line("experiments", ",".join(order), "", op="order")
+
+    def _is_disordered(self, order: Sequence[str]) -> bool:
+        places = [order.index(name) for name in self.kept if name in order]
+        return places != sorted(places)
+
+    def _list_kills(self) -> Iterator[Line]:
+        for name in self.consultation.answer.kills if self.consultation.answer else ():
+            run = self.research.runs.get(name)
+            shown = f": {self._describe_progress(run)}" if run else ""
+            yield Line("kills", name, f"end {name}{shown}", op="kill")
+
+    def _describe_progress(self, run: Run) -> str:
+        """The step and the objective's value that a run told last, and how long ago."""
+        told = [job for job in list_jobs(run, self.jobs) if job.noted]
+        if not told or (noted := told[-1].noted) is None:
+            return "no metric yet"
+        parts, value = [f"step {noted.step}"], noted.values.get(self.research.metric)
+        if value is not None:
+            shown = value if isinstance(value, str) else format_number(value)
+            parts.append(f"{self.research.metric} {shown}")
+        age = self.t - told[-1].noted_at
+        return ", ".join([*parts, *([f"{duration(age)} ago"] if age >= 1 else [])])
+
+    def _list_code(self) -> Iterator[Line]:
+        change, name = self.consultation.code, self.consultation.id
+        if change is not None and name not in self.research.code_approved:
+            stat = clean_line("; ".join(change.diffstat.splitlines()))
+            yield Line("code", name, stat or plural(change.files, "file"), op="code")
+
+    # What is left of them
+
+    def recheck(self, lines: Sequence[Line]) -> tuple[Line, ...]:
+        """The same lines as things are now; what was void stays so. A line is void,
+        too, when one that it needs is not among them and was not applied before."""
+        made, seen = list[Line](), set[str]()
+        for line in lines:
+            twice = "a line before is about the same" if line.key in seen else ""
+            seen.add(line.key)
+            void = line.void or twice or self._find_reason(line, lines)
+            made.append(replace(line, text=self._format_text(line), void=void))
+        while lost := dict(self._list_lacks(made)):
+            made = [
+                replace(line, void=lost[at]) if at in lost else line
+                for at, line in enumerate(made)
+            ]
+        return tuple(made)
+
+    def _format_text(self, line: Line) -> str:
+        """Of a line about several items: those that are left."""
+        names = line.id.split(",")
+        if line.op == "drop":
+            return f"drop {', '.join(self._list_droppable(names) or names)}"
+        return f"order: {', '.join(names)}" if line.op == "order" else line.text
+
+    def _list_lacks(self, lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
+        """Lines that cannot be done because others cannot, that they need."""
+        there = {one.key for one in lines if not one.void}
+        for at, line in enumerate(lines):
+            lacks = [one for one in line.needs if one not in there]
+            lack = next((one for one in lacks if not self._is_applied(one)), "")
+            if lack and not line.void:
+                yield at, f'it needs the line of "{lack}", which is not applied'
+
+    def _is_applied(self, key: str) -> bool:
+        """Whether a line of this answer was applied before."""
+        kind, _, name = key.partition(" ")
+        if kind == "code":
+            return name in self.research.code_approved
+        return self._is_own(self._find_known(name))
+
+    def _find_reason(self, line: Line, lines: Sequence[Line]) -> str:
+        """Why a line cannot be done, by itself; empty: it can."""
+        match line.op:
+            case "add":
+                return self._check_new(line) or self._check_item(line)
+            case "change":
+                return self._check_change(line) or self._check_item(line)
+            case "drop":
+                left = self._list_droppable(line.id.split(","))
+                return "" if left else "none of them can be dropped"
+            case "remove":
+                return self._check_removal(line, lines) or self._find_asked(line)
+            case "order":
+                is_wrong = self._is_disordered(line.id.split(","))
+                return "" if is_wrong else "the list has this order"
+            case "kill":
+                return self._check_kill(line) or self._find_asked(line)
+            case "code" if line.id in self.research.code_approved:
+                return "it is approved already"
+        return ""
+
+    def _check_new(self, line: Line) -> str:
+        if self._is_applied(line.key):
+            return "it was applied already"
+        if line.id in self.now:
+            return "another item got this name meanwhile"
+        is_run = line.id in self.research.runs
+        return "a run got this name meanwhile" if is_run else ""
+
+    def _check_change(self, line: Line) -> str:
+        item = self.now.get(line.id)
+        if item is None:
+            return self._find_gone(line)
+        if item.is_persons:
+            return f"{item.by or 'a person'} edited it meanwhile"
+        return "it was applied already" if self._is_own(item) else ""
+
+    def _check_item(self, line: Line) -> str:
+        """What an item needs beyond other lines, and has not."""
+        item, own = self.stated[line.id], self.consultation
+        others = (one for one in self.research.items if one.id != item.id)
+        taken = {*self.jobs, *(job.name for one in others for job in one.jobs)}
+        for job in item.jobs:
+            if job.name in taken:
+                return f"another job got the name {job.name} meanwhile"
+        for name in item.depends_on:
+            is_line = f"experiments {name}" in line.needs
+            if not is_line and not self.research.is_known(name):
+                return f"it depends on {name}, which is gone"
+        if item.code_ref == own.id:
+            return "" if own.code else "the call changed no code"
+        is_approved = item.code_ref in ("", *self.research.code_approved)
+        return "" if is_approved else f"the code of {item.code_ref} is not approved"
+
+    def _check_removal(self, line: Line, lines: Sequence[Line]) -> str:
+        new = [self.stated[one.id] for one in lines if one.op in ("add", "change")]
+        staying = [one for one in self.now.values() if one.id != line.id]
+        needing = (one for one in (*staying, *new) if line.id in one.depends_on)
+        other = next(needing, None)
+        return self._find_gone(line) or (f"{other.id} depends on it" if other else "")
+
+    def _find_asked(self, line: Line) -> str:
+        """Whether a person is asked about it already."""
+        for one in self.research.list_open("research"):
+            is_before = one.number < self.consultation.number
+            if is_before and line.key in {asked.key for asked in one.asked}:
+                return f"{one.id} asks for it already"
+        return ""
+
+    def _find_gone(self, line: Line) -> str:
+        if line.id in self.research.runs:
+            return "it has started meanwhile"
+        return "" if line.id in self.now else "it was removed from the list meanwhile"
+
+    def _check_kill(self, line: Line) -> str:
+        run = self.research.runs.get(line.id)
+        if run is None:
+            is_item = line.id in self.now
+            return "it has not started" if is_item else "there is no such run"
+        if run.ended:
+            return f"it has ended: {run.ended.outcome}"
+        if self._is_anew(run):
+            return "it was started anew meanwhile"
+        jobs = list_jobs(run, self.jobs)
+        told = (one.attempt and one.attempt.is_told_to_end for one in jobs)
+        is_ending = bool(jobs) and all(
+            job.ended or is_told for job, is_told in zip(jobs, told, strict=True)
+        )
+        return "it is being ended already" if is_ending else ""
+
+    def _is_anew(self, run: Run) -> bool:
+        """Whether what runs is not what the agent was told of, whoever approves it: an
+        attempt was ordered after another since its call was opened."""
+        since = self.consultation.opened_at
+        attempts = (it for job in list_jobs(run, self.jobs) for it in job.attempts)
+        return any(one.number > 1 and one.ordered_at >= since for one in attempts)
+
+    # What they come to
+
+    def order_items(self, lines: Sequence[Line]) -> tuple[list[str] | None, list[str]]:
+        """The list with these lines, which can be done, by its items' ids (None: it
+        stays), and of them those that are as the answer has them."""
+        named: dict[str, list[str]] = {}
+        for line in lines:
+            names = line.id.split(",")
+            names = self._list_droppable(names) if line.op == "drop" else names
+            named.setdefault(line.op, []).extend(names)
+        new, order = named.get("add", []), _sort(self.kept, named.get("order", ()))
+        for at in reversed(range(len(self._wanted))):
+            name, *behind = self._wanted[at:]
+            if name in new:
+                after = next((one for one in behind if one in order), "")
+                order.insert(order.index(after) if after else len(order), name)
+        gone = {*named.get("drop", ()), *named.get("remove", ()), *self.kept}
+        for at, name in enumerate(self.now):
+            if name not in gone:  # it has its place, as far as the list is so long
+                order.insert(at, name)
+        taken = [*new, *named.get("change", ())]
+        return (order if taken or order != [*self.now] else None), taken
+
+    def merge_hypotheses(self) -> tuple[Hypothesis, ...] | None:
+        """What the answer says of them, beside what runs have shown; None: nothing
+        else than is known. None is confirmed by words whose last runs in a row have
+        failed it."""
+        known, answer = self.research.hypotheses, self.consultation.answer
+        made, most = dict(known), self.research.options.falsified_after
+        for one in answer.hypotheses if answer else ():
+            was = known.get(one.id, Hypothesis(id=one.id))
+            is_shown = one.status != "confirmed" or was.consecutive_failures < most
+            made[one.id] = replace(
+                was,
+                description=one.description,
+                status=one.status if is_shown else was.status,
+                expects=one.expects,
+            )
+        return None if made == known else tuple(made.values())
 
 
 def split_lines(
@@ -107,36 +352,6 @@ def split_lines(
     )
 
 
-def build_changes(
-    research: Research,
-    consultation: Consultation,
-    lines: Sequence[Line],
-    *,
-    is_first: bool,
-) -> Changes:
-    """What these lines come to, applied to the list as it is now; void ones, and those
-    that are void by now, change nothing. `is_first`: nothing of the answer was applied
-    before; what it thinks is taken over then, and not once more."""
-    checked = recheck_lines(research, consultation, {}, lines)
-    live = [line for line in checked if not line.void]
-    items = _Merge(research, consultation).build_list(live)
-    made = Changes(
-        items=None if items == research.items else items,
-        kills=tuple(line.id for line in live if line.op == "kill"),
-        code=any(line.op == "code" for line in live),
-    )
-    answer = consultation.answer
-    if answer is None or not is_first:
-        return made
-    hypotheses = _merge_hypotheses(research, answer.hypotheses)
-    is_same = hypotheses == tuple(research.hypotheses.values())
-    return replace(
-        made,
-        hypotheses=None if is_same else hypotheses,
-        reflection=answer.reflection or None,
-    )
-
-
 def _needs_approval(
     line: Line, options: ResearchOptions, granted: frozenset[str]
 ) -> bool:
@@ -144,103 +359,6 @@ def _needs_approval(
     if granted & {line.kind, ALL}:
         return False
     return line.op == "remove" or getattr(options.approve, line.kind) == "ask"
-
-
-class _Merge:
-    """The list of an answer beside the list as it is now."""
-
-    def __init__(self, research: Research, consultation: Consultation) -> None:
-        answer, items = consultation.answer, research.items
-        self.research, self.consultation = research, consultation
-        self.replaces: Final = answer is not None and answer.items is not None
-        wanted = (answer.items or ()) if answer else ()
-        self.wanted: Final = {one.id: one for one in wanted}
-        self.now: Final = {one.id: one for one in items}
-        self.movable: Final = [one.id for one in items if self._is_movable(one)]
-        """Items of agents that the answer knows, in the order of the list."""
-        self.kept: Final = [name for name in self.movable if name in self.wanted]
-
-    def _is_movable(self, item: Item) -> bool:
-        is_own = item.consultation == self.consultation.id
-        return not item.is_persons and (is_own or item.id in self.consultation.listed)
-
-    def list_items(self, over_budget: str) -> Iterator[Line]:
-        """New items, and those with another content."""
-        listed, own = self.consultation.listed, self.consultation.id
-        new = [name for name in self.wanted if name not in listed]
-        for at, (name, item) in enumerate(self.wanted.items()):
-            now, run = self.now.get(name), self.research.runs.get(name)
-            known = run.item if run else now
-            is_edited = name in listed and now is not None and now.is_persons
-            if is_edited or (known is not None and _is_same(known, item)):
-                continue
-            needs = [f"experiments {one}" for one in item.depends_on if one in new]
-            needs += [f"code {own}"] * (item.code_ref == own)
-            needs += [_BUDGET.key] * bool(over_budget)
-            after = next((one for one in [*self.wanted][at:] if one in self.kept), "")
-            op: LineOp = "add" if name in new else "change"
-            before = f"  before {after}" if op == "add" and after else ""
-            text = ("" if op == "add" else "change ") + _describe_item(item) + before
-            yield Line("experiments", name, text, op=op, needs=tuple(needs))
-
-    def list_removals(self) -> Iterator[Line]:
-        gone = [name for name in self.now if name not in self.wanted]
-        if not self.replaces or not gone:
-            return
-        if dropped := self.list_droppable(gone):
-            yield Line("experiments", ",".join(dropped), "", op="drop")
-        for name in gone:
-            item = self.now[name]
-            if item.is_persons and name in self.consultation.listed:
-                verb = "edited" if item.consultation else "inserted"
-                text = f"remove {name}, which {item.by or 'a person'} {verb}"
-                yield Line("experiments", name, text, op="remove")
-
-    def list_droppable(self, names: Collection[str]) -> list[str]:
-        """Those that are agents', and that none needs which stays."""
-        gone = {name for name in self.movable if name in names}
-        staying = [*self.now.values(), *self.wanted.values()]
-        while needed := gone.intersection(
-            name for one in staying if one.id not in gone for name in one.depends_on
-        ):
-            gone -= needed
-        return [name for name in self.movable if name in gone]
-
-    def list_order(self) -> Iterator[Line]:
-        known = self.research.is_known
-        order = [one for one in self.wanted if one in self.kept or not known(one)]
-        if self.is_disordered(order):
-            yield Line("experiments", ",".join(order), "", op="order")
-
-    def is_disordered(self, order: Sequence[str]) -> bool:
-        places = [order.index(name) for name in self.kept if name in order]
-        return places != sorted(places)
-
-    def build_list(self, lines: Sequence[Line]) -> tuple[Item, ...]:
-        """The list with these lines, which can be done."""
-        named: dict[str, list[str]] = {}
-        for line in lines:
-            names = line.id.split(",")
-            names = self.list_droppable(names) if line.op == "drop" else names
-            named.setdefault(line.op, []).extend(names)
-        contents, order = dict(self.now), _sort(self.kept, named.get("order", ()))
-        for name in (*named.get("add", ()), *named.get("change", ())):
-            contents[name] = self.wanted[name]
-        for at in reversed(range(len(self.wanted))):
-            name, *following = [*self.wanted][at:]
-            if name in named.get("add", ()):
-                after = next((one for one in following if one in order), "")
-                order.insert(order.index(after) if after else len(order), name)
-        gone = {*named.get("drop", ()), *named.get("remove", ()), *self.kept}
-        for at, name in enumerate(self.now):
-            if name not in gone:  # it has its place, as far as the list is so long
-                order.insert(at, name)
-        return tuple(contents[name] for name in order)
-
-
-def _is_same(now: Item, item: Item) -> bool:
-    """Whether an item of the list is as an answer has it."""
-    return replace(item, jobs=now.jobs, consultation=now.consultation) == now
 
 
 def _sort(names: Sequence[str], order: Sequence[str]) -> list[str]:
@@ -265,193 +383,3 @@ def _describe_item(item: Item) -> str:
         item.note,
     ]
     return "  ".join(clean_line(part, 4096) for part in parts if part)
-
-
-def _list_kills(
-    research: Research, consultation: Consultation, jobs: Mapping[str, JobRecord]
-) -> Iterator[Line]:
-    for name in consultation.answer.kills if consultation.answer else ():
-        run = research.runs.get(name)
-        shown = _describe_progress(research, run, jobs) if run else ""
-        text = f"end {name}: {shown}" if shown else f"end {name}"
-        restarts = _count_restarts(run, jobs) if run else 0
-        yield Line("kills", name, text, op="kill", restarts=restarts)
-
-
-def _count_restarts(run: Run, jobs: Mapping[str, JobRecord]) -> int:
-    return sum(max(0, len(job.attempts) - 1) for job in list_jobs(run, jobs))
-
-
-def _describe_progress(
-    research: Research, run: Run, jobs: Mapping[str, JobRecord]
-) -> str:
-    """The step and the objective's value that a run told last."""
-    told = [job.noted for job in list_jobs(run, jobs) if job.noted]
-    if not told:
-        return "no metric yet"
-    value = told[-1].values.get(research.metric)
-    if value is None:
-        return f"step {told[-1].step}"
-    shown = value if isinstance(value, str) else format_number(value)
-    return f"step {told[-1].step}, {research.metric} {shown}"
-
-
-def _list_code(research: Research, consultation: Consultation) -> Iterator[Line]:
-    change, name = consultation.code, consultation.id
-    if change is not None and name not in research.code_approved:
-        stat = clean_line("; ".join(change.diffstat.splitlines()))
-        yield Line("code", name, stat or plural(change.files, "file"), op="code")
-
-
-@dataclass(frozen=True, slots=True)
-class _Checker:
-    """Lines against what is there now."""
-
-    merge: _Merge
-    jobs: Mapping[str, JobRecord]
-    lines: Sequence[Line]
-
-    @property
-    def research(self) -> Research:
-        return self.merge.research
-
-    def find_reason(self, line: Line) -> str:
-        """Why a line cannot be done, by itself; empty: it can."""
-        find: Mapping[LineOp, Callable[[Line], str]] = {
-            "add": self._check_new,
-            "change": self._check_change,
-            "drop": self._check_drop,
-            "remove": self._check_removal,
-            "order": self._check_order,
-            "kill": self._check_kill,
-            "code": self._check_code,
-        }
-        return find[line.op](line) if line.op in find else ""
-
-    def format_text(self, line: Line) -> str:
-        """Of a line about several items: those that are left."""
-        if line.op == "drop":
-            names = self.merge.list_droppable(line.id.split(","))
-            return f"drop {', '.join(names or line.id.split(','))}"
-        if line.op == "order":
-            return f"order: {', '.join(line.id.split(','))}"
-        return line.text
-
-    def list_lacks(self, lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
-        """Lines that cannot be done because others cannot, that they need."""
-        there = {one.key for one in lines if not one.void}
-        for at, line in enumerate(lines):
-            lacks = [one for one in line.needs if one not in there]
-            lack = next((one for one in lacks if not self._is_applied(one)), "")
-            if lack and not line.void:
-                yield at, f'it needs the line of "{lack}", which is not applied'
-
-    def _is_applied(self, key: str) -> bool:
-        """Whether a line of this answer was applied before."""
-        kind, _, name = key.partition(" ")
-        if kind == "code":
-            return name in self.research.code_approved
-        run, item = self.research.runs.get(name), self.merge.now.get(name)
-        known = run.item if run else item
-        return known is not None and known.consultation == self.merge.consultation.id
-
-    def _check_new(self, line: Line) -> str:
-        if self._is_applied(line.key):
-            return "it was applied already"
-        if line.id in self.merge.now:
-            return "another item got this name meanwhile"
-        if line.id in self.research.runs:
-            return "a run got this name meanwhile"
-        return self._check_item(line)
-
-    def _check_change(self, line: Line) -> str:
-        item = self.merge.now.get(line.id)
-        if item is None:
-            return self._find_gone(line)
-        if item.is_persons:
-            return f"{item.by or 'a person'} edited it meanwhile"
-        if _is_same(item, self.merge.wanted[line.id]):
-            return "it was applied already"
-        return self._check_item(line)
-
-    def _check_item(self, line: Line) -> str:
-        """What an item needs beyond other lines, and has not."""
-        item, own = self.merge.wanted[line.id], self.merge.consultation
-        others = (one for one in self.research.items if one.id != item.id)
-        taken = {*self.jobs, *(job.name for one in others for job in one.jobs)}
-        for job in item.jobs:
-            if job.name in taken:
-                return f"another job got the name {job.name} meanwhile"
-        for name in item.depends_on:
-            is_line = f"experiments {name}" in line.needs
-            if not is_line and not self.research.is_known(name):
-                return f"it depends on {name}, which is gone"
-        if item.code_ref == own.id:
-            return "" if own.code else "the call changed no code"
-        is_approved = item.code_ref in ("", *self.research.code_approved)
-        return "" if is_approved else f"the code of {item.code_ref} is not approved"
-
-    def _check_drop(self, line: Line) -> str:
-        left = self.merge.list_droppable(line.id.split(","))
-        return "" if left else "none of them can be dropped"
-
-    def _check_removal(self, line: Line) -> str:
-        merge, changed = self.merge, ("add", "change")
-        new = [merge.wanted[one.id] for one in self.lines if one.op in changed]
-        staying = [one for one in merge.now.values() if one.id != line.id]
-        needing = (one for one in (*staying, *new) if line.id in one.depends_on)
-        other = next(needing, None)
-        lack = f"{other.id} depends on it" if other else ""
-        return self._find_gone(line) or lack or self._find_asked(line)
-
-    def _find_asked(self, line: Line) -> str:
-        """Whether a person is asked about it already."""
-        known, mine = self.research.list_open("research"), self.merge.consultation
-        for one in known:
-            if one.number < mine.number and line.key in {at.key for at in one.asked}:
-                return f"{one.id} asks for it already"
-        return ""
-
-    def _find_gone(self, line: Line) -> str:
-        if line.id in self.research.runs:
-            return "it has started meanwhile"
-        is_there = line.id in self.merge.now
-        return "" if is_there else "it was removed from the list meanwhile"
-
-    def _check_order(self, line: Line) -> str:
-        is_wrong = self.merge.is_disordered(line.id.split(","))
-        return "" if is_wrong else "the list has this order"
-
-    def _check_kill(self, line: Line) -> str:
-        run = self.research.runs.get(line.id)
-        if run is not None and run.ended:
-            return f"it has ended: {run.ended.outcome}"
-        if run is not None:
-            if _count_restarts(run, self.jobs) > line.restarts:
-                return "it was started anew meanwhile"
-            return self._find_asked(line)
-        is_item = line.id in self.merge.now
-        return "it has not started" if is_item else "there is no such run"
-
-    def _check_code(self, line: Line) -> str:
-        approved = line.id in self.research.code_approved
-        return "it is approved already" if approved else ""
-
-
-def _merge_hypotheses(
-    research: Research, stated: Sequence[StatedHypothesis]
-) -> tuple[Hypothesis, ...]:
-    """What an answer says of them, beside what runs have shown. None is confirmed by
-    words whose last runs in a row have failed it."""
-    made = dict(research.hypotheses)
-    for one in stated:
-        known = made.get(one.id, Hypothesis(id=one.id))
-        failures, most = known.consecutive_failures, research.options.falsified_after
-        is_shown = one.status != "confirmed" or failures < most
-        made[one.id] = replace(
-            known,
-            description=one.description,
-            status=one.status if is_shown else known.status,
-            expects=one.expects,
-        )
-    return tuple(made.values())

@@ -4,7 +4,7 @@ again after a kill at any step."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -144,6 +144,9 @@ def take_result(
     answer = result.answer
     if result.fixed is not None:
         answer = AgentAnswer(items=(result.fixed,))
+    elif answer is not None and answer.items is not None:
+        items = (events.leave_out_jobs(research, item) for item in answer.items)
+        answer = replace(answer, items=tuple(items))
     context.draft.emit(
         events.AnswerRead(
             consultation=consultation,
@@ -216,10 +219,8 @@ class PlanItem(_OfResearch, kind="plan_item"):
             self.take_failure(context, problem)
             return
         (item,) = value.items
-        verb = "edited" if self.place is None else "inserted"
-        items = put_item(research, item, self.place)
-        what = f"{item.id} {verb}"
-        context.draft.emit(events.ItemsEdited(items=items, what=what, by=item.by))
+        what = f"{item.id} {'edited' if self.place is None else 'inserted'}"
+        edit_list(context, item, self.place, what, item.by)
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
         told = f"{self.item.id} is not in the list: {problem}"
@@ -251,13 +252,18 @@ def find_objection(research: Research, item: Item, place: int | None) -> str:
     return "" if is_there else f"the run to beat, {baseline}, is no other run or item"
 
 
-def put_item(research: Research, item: Item, place: int | None) -> tuple[Item, ...]:
-    """The list with an item at its place, or in place of the one of its id."""
-    items = [*research.items]
-    if place is None:
-        return tuple(item if one.id == item.id else one for one in items)
-    items.insert(max(0, place), item)
-    return tuple(items)
+def edit_list(
+    context: DecisionContext, item: Item, place: int | None, what: str, by: str
+) -> None:
+    """Put an item to a place, from 0; None: in place of the one of its id."""
+    research = research_of(context.state)
+    order = [one.id for one in research.items]
+    if place is not None:
+        order = [name for name in order if name != item.id]
+        order.insert(max(0, place), item.id)
+    item = events.leave_out_jobs(research, item)
+    edited = events.ItemsEdited(order=tuple(order), item=item, what=what, by=by)
+    context.draft.emit(edited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@ decides."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -231,7 +232,7 @@ class AnswerRead(_OfResearch):
             problem=self.problem,
             usage=self.usage,
             cost=self.cost,
-            answer=self.answer,
+            answer=_complete_answer(research, one, self.answer),
             fix=self.fix,
             code=self.code,
         )
@@ -246,6 +247,39 @@ class AnswerRead(_OfResearch):
         return self.outcome is not Outcome.OK
 
 
+def leave_out_jobs(research: Research, item: Item) -> Item:
+    """An item for a journal: jobs that the list has under its id are in there."""
+    known = research.find_item(item.id)
+    return replace(item, jobs=()) if known and known.jobs == item.jobs else item
+
+
+def _fill_in_jobs(research: Research, item: Item) -> Item:
+    known = research.find_item(item.id)
+    return item if item.jobs or known is None else replace(item, jobs=known.jobs)
+
+
+def _arrange(
+    research: Research, order: Sequence[str], *changed: Item
+) -> tuple[Item, ...]:
+    """The list in another order, some items of which are new or others."""
+    known = {one.id: one for one in research.items}
+    known |= {one.id: _fill_in_jobs(research, one) for one in changed}
+    return tuple(known[name] for name in order)
+
+
+def _complete_answer(
+    research: Research, one: Consultation, answer: Answer | None
+) -> Answer | None:
+    if answer is None or answer.items is None:
+        return answer
+    items = tuple(_fill_in_jobs(research, item) for item in answer.items)
+    if answer.order is None and one.role == "research":  # a journal of before
+        order = tuple(item.id for item in items)
+        items = tuple(item for item in items if item not in research.items)
+        answer = replace(answer, order=order)
+    return replace(answer, items=items)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionApplied(_OfResearch):
     """What is done about an answer, whole and at once: the list as it is from now on,
@@ -253,8 +287,12 @@ class DecisionApplied(_OfResearch):
 
     is_progress: ClassVar[bool] = True
     consultation: str
+    order: tuple[str, ...] | None = None
+    """The list, by the ids of its items; None: it stays."""
+    taken: tuple[str, ...] = ()
+    """Of them those that are as the answer has them."""
     items: tuple[Item, ...] | None = None
-    """The list; None: it stays."""
+    """Only in journals of before: the list."""
     hypotheses: tuple[Hypothesis, ...] | None = None
     """All of them; None: they stay."""
     reflection: str | None = None
@@ -267,10 +305,10 @@ class DecisionApplied(_OfResearch):
     def apply(self, state: SessionState, record: Recorded) -> None:
         research = _change(state)
         one = research.consultations[self.consultation]
-        if self.items is not None:
-            _set_items(research, self.items)
+        if (items := self.list_items(research)) is not None:
+            _set_items(research, items)
             # The agent knows how few it has left.
-            research.was_low = len(self.items) < research.options.refill_below
+            research.was_low = len(items) < research.options.refill_below
         if self.hypotheses is not None:
             research.hypotheses = {known.id: known for known in self.hypotheses}
         if self.reflection is not None:
@@ -283,6 +321,15 @@ class DecisionApplied(_OfResearch):
         if not self.asked:
             _consult(state, one.id, answer=_strip_jobs(one.answer))
             research.open = tuple(name for name in research.open if name != one.id)
+
+    def list_items(self, research: Research) -> tuple[Item, ...] | None:
+        """The list that follows; None: it stays."""
+        if self.order is None:
+            return self.items
+        answer = research.consultations[self.consultation].answer
+        stated = (answer.items or ()) if answer else ()
+        taken = (item for item in stated if item.id in self.taken)
+        return _arrange(research, self.order, *taken)
 
     def format_headline(self, now: float) -> Headline:
         done, lost = len(self.decided.applied), len(self.decided.void)
@@ -315,15 +362,28 @@ def _set_items(research: Research, items: tuple[Item, ...]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsEdited(_OfResearch):
-    """A person changed the list: it is this one from now on."""
+    """A person changed the list."""
 
-    items: tuple[Item, ...]
+    order: tuple[str, ...] | None = None
+    """It is this one from now on, by the ids of its items."""
+    item: Item | None = None
+    """Of them the one that is new or another."""
+    items: tuple[Item, ...] = ()
+    """Only in journals of before: the list."""
     what: str
     """What was changed, in words."""
     by: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        _set_items(_change(state), self.items)
+        research = _change(state)
+        _set_items(research, self.list_items(research))
+
+    def list_items(self, research: Research) -> tuple[Item, ...]:
+        """The list that follows."""
+        if self.order is None:
+            return self.items
+        changed = () if self.item is None else (self.item,)
+        return _arrange(research, self.order, *changed)
 
     def format_headline(self, now: float) -> Headline:
         return Headline("list changed", join_parts(self.what, self.by))
@@ -472,7 +532,8 @@ class FixDecided(_OfResearch):
     """That brought it; empty: the fixer was not called."""
     fix_applied: str = ""
     item: Item | None = None
-    """The run again, with the fix; it is first in the list. None: there is no fix."""
+    """The run again, with the fix; it is first in the list, with the jobs that the
+    answer has. None: there is no fix."""
     problem: str = ""
     """Why there is none: the research agent is told of the failure."""
 
@@ -491,6 +552,8 @@ class FixDecided(_OfResearch):
             return
         relaunch = {"fix_applied": self.fix_applied, "fix_relaunch": item.id}
         _change_run(state, self.run, **relaunch)
+        planned = (call.answer.items or ()) if call and call.answer else ()
+        item = next((one for one in planned if one.id == item.id), item)
         _set_items(research, (item, *research.items))
 
     def format_headline(self, now: float) -> Headline:

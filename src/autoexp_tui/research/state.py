@@ -181,24 +181,18 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatedHypothesis:
-    """A hypothesis as an answer has it."""
-
-    id: str
-    description: str = ""
-    status: HypothesisStatus = "open"
-    expects: str = ""
-    evidence: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the research agent wrote, read strictly."""
+    """What the research agent wrote, read strictly; of the fixer, the item that repeats
+    the run."""
 
     reflection: str = ""
-    hypotheses: tuple[StatedHypothesis, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    """As they are stated: runs and failures are no agent's."""
+    order: tuple[str, ...] | None = None
+    """The ids of items that take the list's place; None: the list stays as it is."""
     items: tuple[Item, ...] | None = None
-    """They take the list's place; None: the list stays as it is."""
+    """Of them those that are new or another than in the list. In journals of before:
+    all of them, and no `order`."""
     left_out: tuple[str, ...] = ()
     """Items beyond the bound of the list, or that do not plan; with the reason."""
     kills: tuple[str, ...] = ()
@@ -246,7 +240,7 @@ class Line:
     needs: tuple[str, ...] = ()
     """Keys of lines of the same answer that have to be done as well."""
     restarts: int = 0
-    """Of a run that is to be ended: how often it had been tried again."""
+    """Only in journals of before."""
 
     @property
     def key(self) -> str:
