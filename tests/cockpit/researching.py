@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.state import VOID, Ask, JobRecord
 from autoexp_tui.model.states import JobState
@@ -44,12 +45,13 @@ def make_snapshot(view: View, live: Mapping[str, Live]) -> Snapshot:
         for name, job in view.jobs.items()
     )
     jobs = (*runs, call)
+    agents = {"rules": AgentSpec(backend="scripted")}
     return Snapshot(
         seq=1,
         t=NOW,
         session="s1",
         name="lm",
-        plan=replace(plan(), jobs=(), research={"goal": "less"}),
+        plan=replace(plan(), jobs=(), research={"goal": "less"}, agents=agents),
         engine=EngineView(role="live", executor="local", slots=8, committed_at=NOW),
         jobs=jobs,
         live=tuple(live.get(job.spec.name) for job in jobs),

@@ -15,6 +15,7 @@ from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.widgets import research_pane
 from autoexp_tui.model.commands import AnswerAsk, Command
+from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import PendingEffect
@@ -29,6 +30,7 @@ from autoexp_tui.research.commands import (
     TellAgent,
 )
 from autoexp_tui.research.effects import PlanItem, list_planned
+from autoexp_tui.research.options import RoleBudget
 from autoexp_tui.research.state import CodeChange, Item, Research
 from tests.cockpit.researching import ASK, DECISION, LINES, make_snapshot, researching
 from tests.cockpit.seat import Seat, cockpit
@@ -79,6 +81,7 @@ async def test_it_tells_why_the_agent_woke_what_it_saw_and_what_it_answered(
 async def test_each_row_tells_all_that_is_known_of_it() -> None:
     async with cockpit(researching(), (200, 60)) as seat:
         for row, words in {
+            "call:c3": "Ends        when it has taken 30 min|nothing for 5 min",
             "run:r5": "h1: A lower rate is better|after step 1000 → NOT TRIGGERED",
             "item:x2": "waits for r5|lr=0.002|After       r5",
             "item:x1": "ann: answers leave it where it is",
@@ -227,6 +230,45 @@ async def test_what_others_wrote_is_cleaned_and_secrets_are_masked() -> None:
         assert "evil" not in seat.everything
 
 
+async def test_secrets_of_an_item_stay_what_they_are_when_it_is_edited() -> None:
+    item = make_item("x1", "api_token=s3cret", "lr=1", note="password: s3cret")
+    shown = researching(items=(item,))
+    asked = replace(ASK, lines=("experiments: x1  api_token=s3cret",))
+    shown = replace(shown, asks={DECISION: asked})
+    async with cockpit(shown) as seat:
+        await go_to(seat, "item:x1")
+        for keys in ("E hear", "X hear", "A hear"):
+            await seat.see(keys, dialog="***")
+            assert "s3cret" not in seat.everything
+            await seat.play("escape")
+            seat.clock.advance(1)
+        made = replace(item, overrides=(*item.overrides, "wd=0"), jobs=())
+        await seat.order("E hear tab '~wd=0 enter hear y", PutItem(item=made))
+        await go_to(seat, f"ask:{DECISION}")
+        await seat.see("X hear", dialog="***")
+        assert "s3cret" not in seat.everything
+
+
+async def test_budgets_of_a_role_have_bars_of_their_own() -> None:
+    options = find_part(researching()).options
+    own = RoleBudget(calls=2)
+    budgets = replace(options.budgets, fixer=own)
+    shown = researching(options=replace(options, budgets=budgets))
+    async with cockpit(shown, (200, 60)) as seat:
+        await seat.see("7", now="fixer calls ██████████|1 of 2|calls |6 of 20")
+
+
+async def test_a_research_that_cannot_begin_tells_all_that_is_to_be_done() -> None:
+    problems = [Problem(f"{'many ' * 60}{at}", hint="Commit it.") for at in "12"]
+    error = ValidationFailed("it cannot begin", "/repo", problems=tuple(problems))
+    broken = why("research_broken", problem=error.line)
+    shown = researching(directory="", stopped=broken, open=())
+    async with cockpit(shown, (120, 40)) as seat:
+        await go_to(seat, "goal:")
+        seat.check(research="ended: a step failed", detail="it cannot begin; ")
+        seat.check(detail="many 1. Commit it; |Commit it  ")
+
+
 async def test_a_job_s_why_tells_the_item_or_the_call_that_it_is_for() -> None:
     async with cockpit(researching()) as seat:
         await go_to(seat, "run:r5")
@@ -255,6 +297,9 @@ async def test_files_of_a_call_are_read_behind_the_screen(tmp_path: Path) -> Non
         assert "\x1b" not in seat.dialog
         await seat.see("escape d", dialog="+mine")
         await seat.see("escape k o", dialog="it has left nothing yet")
+        (tmp_path / "calls/c3_research").mkdir()
+        (tmp_path / "calls/c3_research/transcript.log").touch()
+        await seat.see("escape o", dialog="it has left nothing yet")
         await seat.see("escape d", footer="it changes no code")
         await seat.see("k 0", focus="log")
 

@@ -357,8 +357,9 @@ class Actions:
 
     async def _ask_about_lines(self, name: str, many: str) -> bool:
         """Ask a question of a policy, anew where it changes; False: decided later."""
+        mask = self._model.session.mask
         while (ask := self._model.session.asks.get(name)) is not None:
-            reply = await self._ask(ask_about_lines(name, ask, many))
+            reply = await self._ask(ask_about_lines(name, ask, many, mask))
             if reply is None:
                 return False
             if self._model.session.snapshot.asks.get(name) == ask:

@@ -30,9 +30,8 @@ class AutoexpError(Exception):
     @property
     def line(self) -> str:
         """The same on one line, without its last full stop."""
-        head, _, hint = str(self).partition("\n  ")
-        text = f"{head.rstrip('.')}. {hint}" if hint else head
-        return text.rstrip(".")
+        text = re.sub(r"\.?\n\s*- ", "; ", str(self))
+        return re.sub(r"\.?\n\s*", ". ", text).rstrip(".")
 
 
 @dataclass(eq=False)

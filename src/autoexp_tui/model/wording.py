@@ -504,13 +504,13 @@ max_total_idea_evals_reached: all evaluations used
 no_baseline: root not measured
     the root could not be measured[: {problem}]
 tree_broken: a step failed
-    the search cannot go on: {problem}
+    the search cannot go on: {problem:whole}
 not_prepared: not prepared
-    its jobs could not be made: {problem}
+    its jobs could not be made: {problem:whole}
 not_collected: results not read
-    its results could not be taken in: {problem}
+    its results could not be taken in: {problem:whole}
 research_broken: a step failed
-    the research cannot go on: {problem}
+    the research cannot go on: {problem:whole}
 target_reached: target reached
     the target is reached: {run} came to {value}
 nothing_left: nothing left to try
@@ -611,7 +611,8 @@ Arg: TypeAlias = str | int | float
 
 SHORT_COLUMNS: Final = 30
 _ARG_LIMIT: Final = 240
-_PATH_LIMIT: Final = 4096
+_LONG: Final = 4096
+"""Of a path, and of a problem with its next step."""
 
 CAUSES: Final[Mapping[str, str]] = {
     **{cause: cause.replace("_", " ") for cause in Cause},
@@ -736,7 +737,7 @@ def _age(value: Arg, now: float | None) -> str:
 _WHO: Final = {"person": "a person", "cockpit": "a person", "script": "a script"}
 _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = {
     "": _text,
-    "path": lambda value, now: _text(value, now, _PATH_LIMIT),
+    **dict.fromkeys(("path", "whole"), lambda value, now: _text(value, now, _LONG)),
     # Enough to know a path by.
     "tail": lambda value, now: "/".join(_text(value).rstrip("/").split("/")[-2:]),
     "state": _state,

@@ -55,6 +55,8 @@ class Use:
     name: BudgetName
     used: float
     limit: float
+    role: Role | None = None
+    """Whose calls it is of; None: it is of all."""
 
     @property
     def left(self) -> float:
@@ -68,11 +70,12 @@ class Use:
     @property
     def words(self) -> dict[str, str]:
         """For a reason."""
-        return {
+        words = {
             "budget": _LABELS[self.name],
             "spent": format_amount(self.name, self.used),
             "limit": format_amount(self.name, self.limit),
         }
+        return words | ({"role": self.role} if self.role else {})
 
 
 def format_amount(name: BudgetName, amount: float) -> str:
@@ -95,6 +98,12 @@ def measure_uses(
         "gpu_hours": seconds / _HOUR,
     }
     return _make_uses(used | _measure_calls(research, *ROLES), budgets)
+
+
+def measure_role_uses(research: Research, role: Role) -> tuple[Use, ...]:
+    """Of the budgets of a role's own that have a limit."""
+    own = getattr(research.options.budgets, role)
+    return _make_uses(_measure_calls(research, role), own, role)
 
 
 def measure_gpu_seconds(run: Run, jobs: Mapping[str, JobRecord], t: float) -> float:
@@ -164,19 +173,14 @@ def find_refusal(research: Research, role: Role, uses: tuple[Use, ...]) -> Why |
     under way. None: it may."""
     if (reached := find_reached(uses)) is not None:
         return reached
-    own = _make_uses(
-        _measure_calls(research, role), getattr(research.options.budgets, role)
-    )
-    limits: list[tuple[Use, tuple[Role, ...]]] = [
-        (use, ROLES) for use in uses if use.name not in _ENDING
-    ]
-    limits += [(use, (role,)) for use in own]
-    for use, roles in limits:
+    limits = [use for use in uses if use.name not in _ENDING]
+    for use in (*limits, *measure_role_uses(research, role)):
+        roles = (use.role,) if use.role else ROLES
         calling = [one for one in roles if research.find_call(one)]
         reserved = sum(_estimate_call(research, one)[use.name] for one in calling)
         wanted = _estimate_call(research, role)[use.name]
         left = use.limit - use.used - reserved
-        words = use.words | ({"role": role} if roles == (role,) else {})
+        words = use.words
         if left <= 0:
             return why("calls_spent", **words)
         if wanted > left:
@@ -198,10 +202,12 @@ def estimate_item(research: Research, item: Item) -> float:
     return item.wanted_gpus * seconds / _HOUR
 
 
-def _make_uses(used: Mapping[BudgetName, float], limits: object) -> tuple[Use, ...]:
+def _make_uses(
+    used: Mapping[BudgetName, float], limits: object, role: Role | None = None
+) -> tuple[Use, ...]:
     """Of what has a limit, which is named as the budget is."""
     return tuple(
-        Use(name, amount, limit)
+        Use(name, amount, limit, role)
         for name, amount in used.items()
         if (limit := getattr(limits, name)) is not None
     )

@@ -47,6 +47,7 @@ from autoexp_tui.cockpit.state.session import (
     sort_jobs,
 )
 from autoexp_tui.model.commands import Command, Skip, Submit, Waive
+from autoexp_tui.model.masking import MaskRules, mask_text
 from autoexp_tui.model.state import VOID
 from autoexp_tui.model.states import BEGUN, NOT_STARTED, JobState
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
@@ -124,16 +125,16 @@ class Question:
     """Places of items that cannot be done any more."""
 
 
-def ask_about_lines(name: str, ask: Ask, place: str) -> Question:
+def ask_about_lines(name: str, ask: Ask, place: str, mask: MaskRules) -> Question:
     """What A shows of a question that is no job's; `place` as in `ask_approval`."""
     which = f" ({place})" if place else ""
     return Question(
         title=f"Approve {outside(name, 60)}{which}?",
-        lines=((Span(outside(ask.prompt, 4000), "strong"),), ()),
+        lines=((Span(outside(mask_text(ask.prompt, mask), 4000), "strong"),), ()),
         stay="Decide later",
         confirm="approve",
         others=(("x", "refuse"),),
-        items=tuple(outside(text, 2000) for text in ask.lines),
+        items=tuple(outside(mask_text(text, mask), 2000) for text in ask.lines),
         void=frozenset(
             at for at, text in enumerate(ask.lines) if text.startswith(VOID)
         ),

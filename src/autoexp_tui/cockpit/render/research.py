@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.spans import (
@@ -26,14 +26,20 @@ from autoexp_tui.cockpit.spans import (
     wrap,
 )
 from autoexp_tui.model.agents import Outcome
-from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text
+from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.state import VOID
 from autoexp_tui.model.wording import sentence, short
-from autoexp_tui.research.budgets import Use, find_refusal, format_amount, measure_uses
+from autoexp_tui.research.budgets import (
+    Use,
+    find_refusal,
+    measure_role_uses,
+    measure_uses,
+)
 from autoexp_tui.research.consultations import DECISION
 from autoexp_tui.research.decide import ResearchPolicy
 from autoexp_tui.research.items import Room, choose_items
 from autoexp_tui.research.jobs import find_call_dir
+from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.ports import View
 from autoexp_tui.research.run_texts import (
     count_free_gpus,
@@ -54,6 +60,7 @@ from autoexp_tui.text.spelling import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
+    from autoexp_tui.model.agents import Limits
     from autoexp_tui.model.state import Ask
     from autoexp_tui.model.states import Why
 
@@ -105,7 +112,7 @@ class Outline:
     waits: Mapping[str, Why] = field(default_factory=dict)
     """Why each item of the list does not begin."""
     uses: tuple[Use, ...] = ()
-    """Budgets that have a limit."""
+    """Budgets of all that have a limit."""
 
 
 class _Row(NamedTuple):
@@ -246,14 +253,14 @@ def _build_best(outline: Outline, cells: int) -> Line:
 def describe_progress(outline: Outline) -> Line:
     """What there is, for the title of the list."""
     research = outline.research
-    if not research.directory:
+    if not (research.directory or research.stopped):
         return line("it is being opened")
     parts = [f"ended: {outside(short(research.stopped))}"] if research.stopped else []
-    ended = len(research.runs) - len(research.live)
+    ended, calls = len(research.runs) - len(research.live), research.total_calls
     numbers = ((len(research.live), "run"), (len(research.items), "listed"))
-    for number, word in (*numbers, (ended, "ended"), (research.total_calls, "calls")):
+    for number, word in (*numbers, (ended, "ended")):
         parts += [f"{number} {word}"] if number else []
-    return line(", ".join(parts))
+    return line(", ".join([*parts, *[plural(calls, "call")] * bool(calls)]))
 
 
 def _share(cells: int) -> tuple[int, int, int]:
@@ -269,7 +276,8 @@ def build_row(outline: Outline, key: str, cells: int) -> Line:
     have the room."""
     kind, _, name = key.partition(":")
     label, build = _ROWS[kind]
-    row = build(outline, name)
+    row, mask = build(outline, name), outline.session.mask
+    row = row._replace(what=mask_text(row.what, mask), why=mask_text(row.why, mask))
     glyph, word, role = row.state
     wide, what, why = _share(cells)
     what += 0 if row.value else _NUMBER + 1
@@ -421,12 +429,7 @@ def _describe_item(outline: Outline, item: Item) -> str:
     known = outline.research.hypotheses.get(item.hypothesis)
     about = item.note or (known.description if known else item.hypothesis)
     words = "  ".join(filter(None, (given, about)))
-    return outside(mask_text(words, _find_mask(outline)))
-
-
-def _find_mask(outline: Outline) -> MaskRules:
-    plan = outline.session.snapshot.plan
-    return plan.mask if plan else NO_RULES
+    return outside(words)
 
 
 def _build_hypothesis_row(outline: Outline, name: str) -> _Row:
@@ -468,25 +471,30 @@ def build_now(outline: Outline, cells: int, rows: int) -> Sequence[Line]:
     """What the agent is doing, or waits for; where there is room, the budgets."""
     told = outside(describe_agent(outline), _LONG)
     role: Role = "warning" if outline.research.agents_wait else "text"
-    fullest = sorted(outline.uses, key=lambda use: use.left)
+    of_roles = (measure_role_uses(outline.research, one) for one in ROLES)
+    fullest = sorted(chain(outline.uses, *of_roles), key=lambda use: use.left)
     if rows <= 1:
-        right = _render_use(fullest[0], 8) if fullest else ()
+        right = _render_use(fullest[0], 0, 8) if fullest else ()
         return [spread(line(Span(f" {told}", role)), right, cells)]
     first = wrap(line(Span(f" {told}", role)), cells, " ")[: rows - 1]
-    bars = (_render_use(use, 24) for use in fullest)
+    widest = max((len(_name_use(use)) for use in fullest), default=0)
+    bars = (_render_use(use, max(9, widest), 24) for use in fullest)
     return [cut(one, cells) for one in [*first, *islice(bars, rows - len(first))]]
 
 
-def _render_use(use: Use, cells: int) -> Line:
+def _name_use(use: Use) -> str:
+    """`time`, `fixer calls`."""
+    return " ".join(filter(None, (use.role, use.words["budget"])))
+
+
+def _render_use(use: Use, widest: int, cells: int) -> Line:
+    """A name in `widest` cells at least, a bar of `cells`, and the numbers."""
     words = use.words
-    name = fit(str(words["budget"]), 9) if cells > 8 else str(words["budget"])
-    share = 1 - use.left
-    told = f" {format_amount(use.name, use.used)} of {words['limit']}"
-    is_low = use.left < 0.25
+    role: Role = "warning" if use.left < 0.25 else "muted"
     return line(
-        Span(f" {name} ", "warning" if is_low else "muted"),
-        *render_bar(share, cells),
-        Span(told, "warning" if is_low else "muted"),
+        Span(f" {_name_use(use):<{widest}} ", role),
+        *render_bar(1 - use.left, cells),
+        Span(f" {words['spent']} of {words['limit']}", role),
     )
 
 
@@ -502,7 +510,7 @@ def describe_agent(outline: Outline) -> str:
         left = duration(research.resume_at - now)
         reason = sentence(research.agents_wait, now)
         return f"no agent is called before {at}, in {left}: {reason}"
-    calls = [one for role in _ROLES if (one := research.find_call(role)) is not None]
+    calls = [one for role in ROLES if (one := research.find_call(role)) is not None]
     if calls:
         told = (f"{one.id} ({_describe_purpose(research, one)})" for one in calls)
         return f"an agent is called: {', '.join(told)}"
@@ -518,9 +526,6 @@ def describe_agent(outline: Outline) -> str:
     return f"no call is due; the heartbeat comes in {left}"
 
 
-_ROLES: Final = ("research", "fixer")
-
-
 # All of a row
 
 
@@ -530,9 +535,10 @@ def build_detail(outline: Outline, key: str, size: Size, cells: int) -> Sequence
     row = _ROWS[kind][1](outline, name)
     glyph, word, role = row.state
     why = row.why if kind in ("run", "call", "earlier") else ""
-    told = "  ".join(filter(None, (row.name, why)))
+    mask = outline.session.mask
+    known = "" if size is None else f" ({count(size)} bytes)"
+    told = mask_text("  ".join(filter(None, (row.name, why))), mask)
     lines = [line(Span(f"{glyph} {word}", role), f"  {told}" if told else "")]
-    mask, known = _find_mask(outline), "" if size is None else f" ({count(size)} bytes)"
     cleaned = (
         (label, outside(mask_text(text, mask) + known * (label == SAW), _LONG))
         for label, text in _PAIRS[kind](outline, name)
@@ -577,6 +583,9 @@ def _list_call(outline: Outline, name: str) -> Pairs:
     )
     yield from _list_each("Woke by", map(" ".join, told))
     yield "Fixes", one.run
+    if one.ended_lived is None and (limits := _find_limits(outline, one)):
+        wall, idle = map(duration, (limits.wall_seconds, limits.idle_seconds))
+        yield "Ends", f"when it has taken {wall}, or told nothing for {idle}"
     if one.prompt_sha256:
         yield SAW, f"{find_call_dir(research.directory, one)}/{PROMPT}"
     if one.outcome is not None:
@@ -587,6 +596,14 @@ def _list_call(outline: Outline, name: str) -> Pairs:
         yield "Used", f"{count(tokens)} tokens{cost}"
     yield from _list_answer(one)
     yield from _list_each("Asked", (f"{it.kind}: {it.text}" for it in one.asked))
+
+
+def _find_limits(outline: Outline, one: Consultation) -> Limits | None:
+    """Of the agent that is called first; None: no plan is known."""
+    options, plan = outline.research.options, outline.session.snapshot.plan
+    names = options.agent if one.role == "research" else options.fixer.agent
+    known = plan.agents if plan else {}
+    return next((known[name].limits for name in names if name in known), None)
 
 
 def _list_answer(one: Consultation) -> Pairs:

@@ -12,6 +12,7 @@ from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.model.commands import AnswerAsk, Command
 from autoexp_tui.model.ids import digest_question
+from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override, mask_text
 from autoexp_tui.research.answer import Unusable, find_name_problem, read_criteria
 from autoexp_tui.research.commands import (
     Consult,
@@ -44,7 +45,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
 """Fields of an item: what each is called, and how it is written."""
 
 
-def ask_refusal(name: str, ask: Ask) -> Question:
+def ask_refusal(name: str, ask: Ask, mask: MaskRules) -> Question:
     """What X asks of a question that stands open."""
     digest = digest_question(name, ask.prompt, ask.lines)
 
@@ -52,12 +53,12 @@ def ask_refusal(name: str, ask: Ask) -> Question:
         return AnswerAsk(ask=name, digest=digest, approved=False, reason=text.strip())
 
     rows: list[Line] = [
-        line(Span(f"{at:>3} ", "muted"), outside(text, 2000))
+        line(Span(f"{at:>3} ", "muted"), outside(mask_text(text, mask), 2000))
         for at, text in enumerate(ask.lines, 1)
     ]
     return Question(
         title=f"Refuse {outside(name, 60)}?",
-        lines=(line(Span(outside(ask.prompt, 4000), "strong")), *rows),
+        lines=(line(Span(outside(mask_text(ask.prompt, mask), 4000), "strong")), *rows),
         stay="Decide later",
         confirm="refuse all of it",
         choices=(Choice("refuse", "refuse all of it", asks="reason"),),
@@ -65,13 +66,13 @@ def ask_refusal(name: str, ask: Ask) -> Question:
     )
 
 
-def ask_removal(research: Research, item: Item) -> Question:
+def ask_removal(research: Research, item: Item, mask: MaskRules) -> Question:
     """What X asks of an item."""
     behind = [one.id for one in research.items if item.id in one.depends_on]
     waits = f"{', '.join(behind)} waits for it, and can never begin." if behind else ""
     return Question(
         title=f"Take {outside(item.id)} out of the list?",
-        lines=(_describe_item(item), line(Span(outside(waits), "warning"))),
+        lines=(_describe_item(item, mask), line(Span(outside(waits), "warning"))),
         stay="Leave it",
         confirm="take it out",
         choices=(Choice("remove", f"take {outside(item.id)} out"),),
@@ -79,7 +80,7 @@ def ask_removal(research: Research, item: Item) -> Question:
     )
 
 
-def ask_move(research: Research, item: Item) -> Question:
+def ask_move(research: Research, item: Item, mask: MaskRules) -> Question:
     """What M asks: to the front, a place up or down, or to a place by its number."""
     last = len(research.items) - 1
     at = next(at for at, one in enumerate(research.items) if one.id == item.id)
@@ -102,7 +103,7 @@ def ask_move(research: Research, item: Item) -> Question:
     told = f"It is at place {at + 1}. Answers of the agent leave it where you put it."
     return Question(
         title=f"Move {outside(item.id)}?",
-        lines=(_describe_item(item), line(told)),
+        lines=(_describe_item(item, mask), line(told)),
         stay="Leave it there",
         confirm="move it",
         choices=(*choices, place),
@@ -110,12 +111,12 @@ def ask_move(research: Research, item: Item) -> Question:
     )
 
 
-def ask_edit(research: Research, item: Item) -> Question:
+def ask_edit(research: Research, item: Item, mask: MaskRules) -> Question:
     """What E asks: what an item is to be."""
     item = replace(item, jobs=())
 
     def fill(texts: Mapping[str, str]) -> Command:
-        made = _read_item(item, texts)
+        made = _read_item(item, texts, mask)
         if made == item:
             raise AnswerError("nothing is changed")
         return PutItem(item=_require_sound(research, made, None))
@@ -126,7 +127,7 @@ def ask_edit(research: Research, item: Item) -> Question:
         lines=(line(told),),
         stay="Leave it",
         confirm="edit it",
-        choices=tuple(_list_fields(item, without="id")),
+        choices=tuple(_list_fields(item, mask, without="id")),
         fill=fill,
     )
 
@@ -139,7 +140,7 @@ def ask_insert(research: Research, place: int, planned: Collection[str]) -> Ques
     name = next(free)
 
     def fill(texts: Mapping[str, str]) -> Command:
-        item = _read_item(Item(id=texts["id"].strip()), texts)
+        item = _read_item(Item(id=texts["id"].strip()), texts, NO_RULES)
         if problem := find_name_problem(item.id):
             raise AnswerError(problem)
         return PutItem(item=_require_sound(research, item, place), place=place)
@@ -150,14 +151,14 @@ def ask_insert(research: Research, place: int, planned: Collection[str]) -> Ques
         lines=(line(told),),
         stay="Insert none",
         confirm="insert it",
-        choices=tuple(_list_fields(Item(id=name))),
+        choices=tuple(_list_fields(Item(id=name), NO_RULES)),
         fill=fill,
     )
 
 
-def _list_fields(item: Item, without: str = "") -> Sequence[Choice]:
+def _list_fields(item: Item, mask: MaskRules, without: str = "") -> Sequence[Choice]:
     given = {
-        "overrides": shlex.join(item.overrides),
+        "overrides": shlex.join(_show(one, mask) for one in item.overrides),
         "depends_on": " ".join(item.depends_on),
         "gpus": "" if item.gpus is None else str(item.gpus),
     }
@@ -166,7 +167,7 @@ def _list_fields(item: Item, without: str = "") -> Sequence[Choice]:
             name,
             label,
             asks=f"{label}: {hint}",
-            given=outside(given.get(name, getattr(item, name)), 4000),
+            given=given[name] if name in given else _show(getattr(item, name), mask),
             optional=True,
         )
         for name, (label, hint) in _FIELDS.items()
@@ -174,29 +175,39 @@ def _list_fields(item: Item, without: str = "") -> Sequence[Choice]:
     ]
 
 
-def _read_item(item: Item, texts: Mapping[str, str]) -> Item:
-    """The item with what was typed; raises AnswerError."""
+def _show(text: str, mask: MaskRules) -> str:
+    return outside(mask_override(text, mask), 4000)
+
+
+def _read_item(item: Item, texts: Mapping[str, str], mask: MaskRules) -> Item:
+    """The item with what was typed. What stands as it was shown is still what it was,
+    secrets too. Raises AnswerError."""
+    kept = (item.note, item.hypothesis, item.expects, item.kill_criteria)
+    shown = {_show(one, mask): one for one in (*kept, *item.overrides)}
+    texts = {
+        name: shown.get(text.strip(), text.strip()) for name, text in texts.items()
+    }
     try:
-        overrides = tuple(shlex.split(texts["overrides"]))
-        read = read_criteria({name: text.strip() for name, text in texts.items()})
+        overrides = [shown.get(one, one) for one in shlex.split(texts["overrides"])]
+        read = read_criteria(texts)
     except Unusable as unusable:
         raise AnswerError(str(unusable)) from None
     except ValueError as error:
         raise AnswerError(f"overrides: {error}") from error
-    gpus = texts["gpus"].strip()
+    gpus = texts["gpus"]
     if gpus and not gpus.isdecimal():
         raise AnswerError("GPUs: type a number, or nothing")
     return replace(
         item,
-        overrides=overrides,
+        overrides=tuple(overrides),
         kill_criteria=read["kill_criteria"],
         expects=read["expects"],
         depends_on=tuple(texts["depends_on"].replace(",", " ").split()),
         gpus=int(gpus) if gpus else None,
-        note=texts["note"].strip(),
-        hypothesis=texts["hypothesis"].strip(),
-        config_ref=texts["config_ref"].strip(),
-        baseline_run=texts["baseline_run"].strip(),
+        note=texts["note"],
+        hypothesis=texts["hypothesis"],
+        config_ref=texts["config_ref"],
+        baseline_run=texts["baseline_run"],
     )
 
 
@@ -254,5 +265,8 @@ def ask_end_call(one: Consultation) -> Question:
     )
 
 
-def _describe_item(item: Item) -> Line:
-    return line(Span(outside(item.note or " ".join(item.overrides)), "strong"))
+def _describe_item(item: Item, mask: MaskRules) -> Line:
+    told = _show(item.note, mask) or " ".join(
+        _show(one, mask) for one in item.overrides
+    )
+    return line(Span(outside(told), "strong"))

@@ -61,7 +61,7 @@ from autoexp_tui.cockpit.state.session import (
     render_badge,
     render_counts,
 )
-from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text, mask_words
+from autoexp_tui.model.masking import MaskRules, mask_text, mask_words
 from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.states import Result
 from autoexp_tui.model.wording import CAUSES
@@ -430,8 +430,7 @@ def _list_facts(
     job: JobView, session: SessionView, words: PlanWords
 ) -> Iterator[tuple[str, str]]:
     """What is known of the job, by its name."""
-    record, spec, plan = job.record, job.record.spec, session.snapshot.plan
-    mask = plan.mask if plan else NO_RULES
+    record, spec, mask = job.record, job.record.spec, session.mask
     telling = {entry.key for entry in words.parameters}
     keys = sorted(filter(is_value, spec.parameters), key=lambda key: key not in telling)
     yield "stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}"

@@ -138,13 +138,14 @@ class ResearchScreen(OutlineScreen):
 
     def find_question(self, verb: str) -> Question | None:
         research, item = self.view.research, self._find_item()
+        mask = self.model.session.mask
         if research is None or f"research.{verb}" not in self.find_useful():
             return None
         if item is not None and verb in _OF_ITEMS:
-            return _OF_ITEMS[verb](research, item)
+            return _OF_ITEMS[verb](research, item, mask)
         if verb == "reject":
             name = self.list_asks()[0]
-            return ask_refusal(name, self.model.session.asks[name])
+            return ask_refusal(name, self.model.session.asks[name], mask)
         if verb == "end":
             call = self._find_running()
             return ask_end_call(call) if call else None
@@ -177,7 +178,8 @@ class ResearchScreen(OutlineScreen):
         text = await self.fetch(
             lambda: read_clean(path, MOST_READ, end=not is_patch, missing=none)
         )
-        rows = [outside(row, 2000) for row in text.rstrip("\n").split("\n")]
+        text = text.rstrip() or f"({none})"
+        rows = [outside(row, 2000) for row in text.split("\n")]
         lines = tuple(render_diff(rows) if is_patch else map(line, rows))
         await self.show_pages(f"{what} of {call.id}", [Page("", lines)])
 

@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import Role, Span, outside
+from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.model.resubmission import asks, is_doomed, list_open_asks
 from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.states import JobState, Why
@@ -298,6 +299,11 @@ class SessionView:
         """Whether the engine says nothing because nothing happens: ages go on."""
         engine = self.snapshot.engine
         return engine.role != "replay" and engine.owner_alive and not self.active
+
+    @property
+    def mask(self) -> MaskRules:
+        """What of texts is not shown."""
+        return self.snapshot.plan.mask if self.snapshot.plan else NO_RULES
 
     @property
     def loss(self) -> str:
