@@ -17,7 +17,6 @@ from autoexp_tui.actions.orders import emit_order as emit_order
 from autoexp_tui.backends.base import Backend as Backend
 from autoexp_tui.backends.base import Places as Places
 from autoexp_tui.conditions.custom_conditions import says as says
-from autoexp_tui.effects.effects import AddJobs as AddJobs
 from autoexp_tui.effects.effects import Answer as Answer
 from autoexp_tui.effects.effects import Outside as Outside
 from autoexp_tui.effects.effects import OutsideEffect as OutsideEffect

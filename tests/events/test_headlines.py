@@ -10,6 +10,7 @@ import pytest
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Topic, why
+from tests.model.builders import job
 from tests.support.campaigns import T0
 
 ANSWER: Final = events.ApprovalAnswered(
@@ -52,6 +53,8 @@ CASES: Final[dict[str, tuple[Event, str, str]]] = {
                 "journal went on", "j.1 has 312 B"),
     "joined": (events.PlanAdded(sha="s", job="a", action="r/0"), "plan added",
                "plan_s, by the action r/0 of a"),
+    "added": (events.JobsAdded(policy="p", asked_by="e1", specs=(job("a"), job("b"))),
+              "jobs added", "a, b, for e1"),
     "replaced": (events.LogReplaced(job="a", attempt=1, run=0, count=2),
                  "log began anew", "attempt 1, 2 times by now"),
     "seen": (events.CheckpointSeen(job="a"), "checkpoint seen", "none"),

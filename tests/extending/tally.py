@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from autoexp_tui.extend import (
-    AddJobs,
     Command,
     DecisionContext,
     End,
@@ -19,7 +18,6 @@ from autoexp_tui.extend import (
     Recorded,
     SessionState,
     Snapshot,
-    emit_order,
 )
 from tests.engine.parts import done
 
@@ -97,14 +95,13 @@ class TallyPolicy(Policy):
         return None
 
     def _add_pair(self, context: DecisionContext, pair: str) -> None:
-        """Once: it is on its way, there, or refused."""
+        """Once: it is there, or refused."""
         state, asker = context.state, f"the pair {pair}"
-        asked = {getattr(one.effect, "asked_by", "") for one in state.pending.values()}
         first, second = f"{pair}1", f"{pair}2"
-        if not pair or second in state.jobs or asker in asked | {*state.refused_joins}:
+        if not pair or second in state.jobs or asker in state.refused_joins:
             return
         jobs = (build_job(first), build_job(second, start_conditions=(done(first),)))
-        emit_order(context, AddJobs(policy="tally", asked_by=asker, jobs=jobs))
+        context.add_jobs("tally", asker, jobs)
 
     def is_open(self, part: Any) -> str:
         left = part.goal - len(part.counted)

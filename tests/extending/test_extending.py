@@ -15,8 +15,8 @@ from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.config.specs import parse_action, parse_condition
 from autoexp_tui.events.runs import EffectSettled
-from autoexp_tui.events.session import PlanAdded
-from autoexp_tui.extend import AddJobs, DecisionContext, Headline
+from autoexp_tui.events.session import JobsAdded, JoinRefused
+from autoexp_tui.extend import DecisionContext, Headline
 from autoexp_tui.model.commands import Command, Submit
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.rules import Monitoring, StateEvent
@@ -191,11 +191,8 @@ def pair_of(name: str = "p") -> Bench:
 def test_jobs_of_a_policy_join_in_one_event_and_name_who_asked() -> None:
     one = pair_of()
     one.run(20)
-    (added,) = one.happened(PlanAdded)[1:]
-    assert [spec.name for spec in one.world.session.plans[added.sha].jobs] == [
-        "p1",
-        "p2",
-    ]
+    (added,) = one.happened(JobsAdded)
+    assert added.list_jobs() == ("p1", "p2")
     second = one.job("p2")
     assert (second.policy, second.origin) == ("tally", "the pair p")
     assert second.spec.depends_on == ("p1",)
@@ -214,7 +211,7 @@ def test_a_policy_can_read_why_its_jobs_did_not_join() -> None:
     assert "a job of this name" in one.words(refused)
     assert read_back(one).refused_joins == one.engine.state.refused_joins
     assert "p2" not in one.states()
-    assert len(one.ordered(AddJobs)) == 1
+    assert len(one.happened(JoinRefused)) == 1
 
 
 def test_a_pair_whose_engine_is_killed_at_any_write_joins_once() -> None:
@@ -233,7 +230,7 @@ def test_a_pair_whose_engine_is_killed_at_any_write_joins_once() -> None:
                 one.start()
         one.run(10)
         assert one.states() == whole.states(), (at_write, kind)
-        assert len(one.happened(PlanAdded)) == 2
+        assert len(one.happened(JobsAdded)) == 1
         assert len(one.executor.begun) == 4
 
 

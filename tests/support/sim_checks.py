@@ -8,7 +8,7 @@ against the same state: an order that is not on the disk must not reach the outs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
@@ -22,7 +22,7 @@ from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.event import Recorded, apply, fold
 from autoexp_tui.model.resubmission import is_awaiting_look, list_files_aside
-from autoexp_tui.model.specs import Place
+from autoexp_tui.model.specs import JobSpec, Place
 from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Why
 from autoexp_tui.model.wording import CODES, sentence, short
@@ -201,6 +201,8 @@ class Checks:
                 yield from self._ordered(event)
             case events.PlanAdded() as event:
                 yield from self._added(event)
+            case events.JobsAdded() as event:
+                yield from self._find_known(event.specs)
             case events.AttemptEnded() as event:
                 yield from self._ended(event)
             case events.RetryOrdered() as event:
@@ -249,14 +251,17 @@ class Checks:
     def _added(self, event: events.PlanAdded) -> Iterator[str]:
         if event.sha in self.shadow.joined:
             yield "it has joined before"
-        for spec in self._session.plans[event.sha].jobs:
-            if spec.name in self.shadow.jobs:
-                yield f"{spec.name} is there already"
+        yield from self._find_known(self._session.plans[event.sha].jobs)
         if not event.job:
             return
         line = self.shadow.list_origins(self.shadow.jobs[event.job])
         if sum(one.parent_action == event.action for one in line) > MOST_OFFSPRING:
             yield f"{event.action} feeds itself"
+
+    def _find_known(self, specs: Iterable[JobSpec]) -> Iterator[str]:
+        for spec in specs:
+            if spec.name in self.shadow.jobs:
+                yield f"{spec.name} is there already"
 
     def _ended(self, event: events.AttemptEnded) -> Iterator[str]:
         if event.streak and self.shadow.jobs[event.job].spec.trial:

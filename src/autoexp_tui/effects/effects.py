@@ -181,16 +181,11 @@ class AddJob(Effect, kind="add"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddJobs(Effect, kind="add_jobs"):
-    """Let jobs that a policy makes join the session, all in one event or none; why not
-    is then in `SessionState.refused_joins`."""
+    """Of older journals: `DecisionContext.add_jobs` needs no order."""
 
     policy: str
-    """By the name of its part of the state."""
     asked_by: str
-    """On whose account, in words: `evaluation e12`. A name that is used once."""
     jobs: tuple[JobSpec, ...]
-    """Those that may wait for each other; of the others, whatever is not given is as in
-    the session's first plan."""
     mode: JoinMode = "queue"
 
     def name_object(self) -> str:

@@ -206,7 +206,9 @@ class Dispatcher:
                     now=at,
                 )
                 return "planner", lambda: self._store(outside.planner.plan(asked))
-            case effects.AddJob() | effects.AddJobs():
+            case effects.AddJobs():
+                return "planner", lambda: None
+            case effects.AddJob():
                 plan = self.joining.build_job_plan(state, pending, effect)
                 return "planner", partial(self._store, plan)
             case effects.JoinJobs():

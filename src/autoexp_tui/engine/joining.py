@@ -20,7 +20,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.event import list_names
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.model.state import PendingEffect, SessionState, list_newer
+from autoexp_tui.model.state import Joined, PendingEffect, SessionState, list_newer
 from autoexp_tui.model.states import NOT_STARTED, JobState, Why, why
 from autoexp_tui.planning.growth import LEFT_OUT
 from autoexp_tui.planning.validate import validate_execution_plan
@@ -70,18 +70,45 @@ class JoinChecks:
         self,
         state: SessionState,
         pending: PendingEffect,
-        effect: effects.AddJob | effects.AddJobs,
+        effect: effects.AddJob,
     ) -> Plan:
-        """The plan of the jobs that a rule or a policy makes."""
-        self.follow(state)
-        specs: Sequence[JobSpec]
-        if isinstance(effect, effects.AddJob):
-            base, specs = state.plan_of(effect.job), (effect.spec,)
-            rules = rules_of(state, state.jobs[effect.job].spec)
-        else:
-            base, specs = state.plans[next(iter(state.joined))], effect.jobs
-            rules = base.monitoring
+        """The plan of the job that a rule makes."""
+        base = state.plan_of(effect.job)
         assert base is not None, "a session without a plan has no jobs"
+        joined = self._build_jobs(state, (effect.spec,))
+        return replace(
+            base.blank(),
+            plan_id=digest(pending.effect_id, effect.spec.name),
+            created_at=pending.ordered_utc,
+            monitoring=rules_of(state, state.jobs[effect.job].spec),
+            **joined._asdict(),
+        )
+
+    def add_jobs(
+        self,
+        context: DecisionContext,
+        policy: str,
+        asked_by: str,
+        jobs: Sequence[JobSpec],
+    ) -> None:
+        """As `DecisionContext.add_jobs`."""
+        state, whose = context.state, {"policy": policy, "asked_by": asked_by}
+        assert state.base is not None, "a session without a plan has no policy"
+        joined = self._build_jobs(state, jobs)
+        plan = replace(state.base.blank(), **joined._asdict())
+        if problem := self.find_hindrance(state, plan):
+            refused = why("not_joined", problem=problem)
+            context.draft.emit(events.JoinRefused(why=refused, **whose))
+            return
+        first = state.highest + 1
+        specs = (replace(job, index=at) for at, job in enumerate(joined.jobs, first))
+        added = events.JobsAdded(specs=tuple(specs), edges=joined.edges, **whose)
+        context.draft.emit(added)
+        context.draft.emit(events.JobsReleased(jobs=added.list_jobs()))
+
+    def _build_jobs(self, state: SessionState, specs: Sequence[JobSpec]) -> Joined:
+        """The jobs with what they wait for, and the edges of that."""
+        self.follow(state)
         own = [(spec.name, spec.output_dir, spec.log_dir) for spec in specs]
         whose = Places(own, beside=self._places)
         places = {spec.name: (1, at) for at, spec in enumerate(specs)}
@@ -107,21 +134,7 @@ class JoinChecks:
             )
             jobs.append(made)
             edges += (Edge(before=b, after=spec.name, mode="waits") for b in before)
-        return replace(
-            base,
-            plan_id=digest(pending.effect_id, *places),
-            config_ref="",
-            overrides=(),
-            created_at=pending.ordered_utc,
-            jobs=tuple(jobs),
-            edges=tuple(edges),
-            monitoring=rules,
-            rule_sets={},
-            warnings=(),
-            holes=(),
-            holes_more=0,
-            environment={},
-        )
+        return Joined(tuple(jobs), tuple(edges))
 
     def find_hindrance(
         self, state: SessionState, plan: Plan, log_values: tuple[str, ...] = ()

@@ -225,6 +225,7 @@ class Engine:
             policy=replace(self._parts.policy, array_size=size),
             runs=self._telemetry.runs,
             verdicts=ephemeral.verdicts,
+            joining=self._dispatcher.joining,
         )
         judged = set(touched)
         for order in orders:

@@ -186,7 +186,10 @@ class ObservationHandlers:
             case effects.MoveCheckpoint() as move:
                 one.end(outcome, problem or move.target)
                 checkpoints.handle_move(context, move, problem)
-            case effects.PlanJobs() | effects.AddJob() | effects.AddJobs() as effect:
+            case effects.AddJobs() as add:
+                context.add_jobs(add.policy, add.asked_by, add.jobs)
+                one.end(outcome, problem)
+            case effects.PlanJobs() | effects.AddJob() as effect:
                 made = answer if isinstance(answer, StoredPlan) else None
                 one.join_plan(effect, made, problem)
             case effects.JoinJobs() as join:
@@ -299,7 +302,7 @@ class EffectAnswer(Settlement):
 
     def join_plan(
         self,
-        effect: effects.PlanJobs | effects.AddJob | effects.AddJobs,
+        effect: effects.PlanJobs | effects.AddJob,
         made: StoredPlan | None,
         problem: str,
     ) -> None:
@@ -318,12 +321,7 @@ class EffectAnswer(Settlement):
                 self.rest(JOIN_SECONDS)
                 return
             self.end("failed", problem)
-            if isinstance(effect, effects.AddJobs):
-                reason = why("not_joined", problem=problem)
-                refused = pick(effect, "policy", "asked_by")
-                context.draft.emit(events.JoinRefused(why=reason, **refused))
-            else:
-                warn_of_failure(context, pending, problem)
+            warn_of_failure(context, pending, problem)
             return
         if not isinstance(effect, effects.PlanJobs):
             # Jobs it waits for may have joined meanwhile.
@@ -333,19 +331,15 @@ class EffectAnswer(Settlement):
                 return
         context.state.plans[made.sha] = made.plan
         names = tuple(job.name for job in made.plan.jobs)
-        is_of_policy = isinstance(effect, effects.AddJobs)
-        whose = ("policy", "asked_by") if is_of_policy else ("job", "action")
-        first = context.state.highest + 1
-        added = events.PlanAdded(
-            sha=made.sha, first_index=first, **pick(effect, *whose)
-        )
+        first, whose = context.state.highest + 1, pick(effect, "job", "action")
+        added = events.PlanAdded(sha=made.sha, first_index=first, **whose)
         context.draft.emit(added)
         released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
         context.draft.emit(released)
         self.end("ok", f"joined: {list_names(names)}")
 
 
-_JOINING = (effects.PlanJobs, effects.AddJob, effects.AddJobs)
+_JOINING = (effects.PlanJobs, effects.AddJob)
 
 
 def _hold(context: DecisionContext, name: str, reason: Why) -> None:

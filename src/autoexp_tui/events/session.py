@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from autoexp_tui.model.event import (
     Event,
@@ -16,7 +16,7 @@ from autoexp_tui.model.event import (
     update,
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics, pack_extremes
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import GAPS, JobRecord, Joined, SessionState, changed
 from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import duration, size
@@ -142,25 +142,53 @@ class PlanAdded(Event, topic="state"):
             state.refused_joins.pop(self.asked_by, None)
         elif not self.job:
             state.asked = self.sha
-        state.highest = max((state.highest, *(spec.index for spec in new)))
-        for spec in new:
-            state.jobs[spec.name] = JobRecord(
-                spec=spec,
-                plan_sha=self.sha,
-                parent=self.job,
-                parent_action=self.action,
-                asked_by=self.asked_by,
-                policy=self.policy,
-                since=record.t,
-                since_lived=state.lived,
-                start=(None,) * len(spec.start_conditions),
-                cancel=(None,) * len(spec.cancel_conditions),
-            )
+        whose = pick(self, "asked_by", "policy")
+        whose |= {"parent": self.job, "parent_action": self.action}
+        _add_jobs(state, record, new, plan_sha=self.sha, **whose)
 
     def format_headline(self, now: float) -> Headline:
         by = f"by {self.asked_by}" if self.asked_by else ""
         by = f"by the action {self.action} of {self.job}" if self.action else by
         return Headline("plan added", join_parts(f"plan_{self.sha}", by))
+
+
+def _add_jobs(
+    state: SessionState, record: Recorded, jobs: Sequence[JobSpec], **whose: Any
+) -> None:
+    for spec in jobs:
+        state.highest = max(state.highest, spec.index)
+        state.jobs[spec.name] = JobRecord(
+            spec=spec,
+            since=record.t,
+            since_lived=state.lived,
+            start=(None,) * len(spec.start_conditions),
+            cancel=(None,) * len(spec.cancel_conditions),
+            **whose,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsAdded(Event, topic="state"):
+    """All jobs that a policy made for one purpose joined the session."""
+
+    policy: str
+    asked_by: str
+    """On whose account, in words."""
+    specs: tuple[JobSpec, ...]
+    """With their places in the session's order."""
+    edges: tuple[Edge, ...] = ()
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        state.refused_joins.pop(self.asked_by, None)
+        state.joined[record.event_id] = Joined(self.specs, self.edges)
+        _add_jobs(state, record, self.specs, **pick(self, "asked_by", "policy"))
+
+    def list_jobs(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.specs)
+
+    def format_headline(self, now: float) -> Headline:
+        about = join_parts(list_names(self.list_jobs()), f"for {self.asked_by}")
+        return Headline("jobs added", about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

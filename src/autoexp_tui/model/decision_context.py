@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from autoexp_tui.model.event import Event, Recorded, apply
 from autoexp_tui.model.facts import (
@@ -238,6 +238,16 @@ class Roster:
 _MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})
 
 
+class Joining(Protocol):
+    def add_jobs(
+        self,
+        context: DecisionContext,
+        policy: str,
+        asked_by: str,
+        jobs: Sequence[JobSpec],
+    ) -> None: ...
+
+
 @dataclass(slots=True)
 class DecisionContext:
     draft: Draft
@@ -254,6 +264,15 @@ class DecisionContext:
     """(job, role, index) -> the newest verdict, volatile arguments included."""
     reworded: set[str] = field(default_factory=set)
     """Jobs of which a condition says something else than before."""
+    joining: Joining | None = None
+
+    def add_jobs(self, policy: str, asked_by: str, jobs: Sequence[JobSpec]) -> None:
+        """Let jobs that a policy makes join the session in this commit, all or none;
+        why not is then in `SessionState.refused_joins`. They may wait for each other;
+        what is not given is as in the session's first plan. `asked_by`: on whose
+        account, in words (`evaluation e12`), a name that is used once."""
+        assert self.joining is not None, "only an engine lets jobs join"
+        self.joining.add_jobs(self, policy, asked_by, jobs)
 
     @property
     def state(self) -> SessionState:

@@ -43,7 +43,8 @@ class Event(Marked):
         "event",
         {
             "events.session": "SessionStarted EngineStarted StopOrdered EngineStopped "
-            "PlanAdded JoinRefused JournalRotated DoneFound ForeignFilesFound "
+            "PlanAdded JobsAdded JoinRefused JournalRotated DoneFound "
+            "ForeignFilesFound "
             "SubmissionPaused NodeExcluded SubmissionResumed CommandRefused "
             "MessageLogged EngineFaulted",
             "events.jobs": "JobsReleased JobsHeld WaitExplained JobReplanned JobEnded "

@@ -241,3 +241,18 @@ class Plan:
     def rules_of(self, job: JobSpec) -> Monitoring:
         """How a job is watched; by the plan's own rules when it names none known."""
         return job.own_rules or self.rule_sets.get(job.rules, self.monitoring)
+
+    def blank(self) -> Plan:
+        """Its settings alone: no jobs, and no word of how they came to be."""
+        return replace(
+            self,
+            config_ref="",
+            overrides=(),
+            jobs=(),
+            edges=(),
+            rule_sets={},
+            warnings=(),
+            holes=(),
+            holes_more=0,
+            environment={},
+        )

@@ -479,8 +479,11 @@ class SessionState:
         return max(0.0, utc - self.utc)
 
     def plan_of(self, job: str) -> Plan | None:
-        sha = self.jobs[job].plan_sha
-        return self.plans[sha] if sha else self.plan
+        """The plan that has a job; of a policy's, the first one's settings."""
+        record = self.jobs[job]
+        if record.plan_sha:
+            return self.plans[record.plan_sha]
+        return self.base.blank() if record.policy and self.base else self.plan
 
     def list_origins(self, job: JobRecord) -> Iterator[JobRecord]:
         """A job, the one whose rule made it, and so on up to a person's."""

@@ -14,7 +14,6 @@ from autoexp_tui.actions.orders import (
     emit_order_once,
     withdraw_question,
 )
-from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.policy import End, Policy
 from autoexp_tui.model.states import Cause, JobState, why
@@ -235,8 +234,7 @@ class _Loop:
             gpus=item.wanted_gpus,
         )
         self.emit(events.RunStarted(run=run))
-        add = AddJobs(policy=PART, asked_by=item.asker, jobs=jobs)
-        emit_order(self.context, add)
+        self.context.add_jobs(PART, item.asker, jobs)
 
     # What the agent should know, and budgets
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import (
     PATIENCE_SECONDS,
     UNTOLD_SECONDS,
     AdapterEffect,
-    AddJobs,
     find_resumption,
 )
 from autoexp_tui.events.session import MessageLogged
@@ -112,7 +110,7 @@ class WriteCall(_OfConsultation, kind="write_call"):
         written = events.PromptWritten(consultation=one.id, sha256=str(value))
         context.draft.emit(written)
         job = build_call_job(research_of(context.state), one)
-        emit_order(context, AddJobs(policy=PART, asked_by=one.asker, jobs=(job,)))
+        context.add_jobs(PART, one.asker, (job,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

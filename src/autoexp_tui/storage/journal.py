@@ -31,6 +31,7 @@ from autoexp_tui.events.events import (
     EffectOrdered,
     EngineStarted,
     JobReplanned,
+    JobsAdded,
     JournalRotated,
 )
 from autoexp_tui.model.errors import JournalDamaged
@@ -82,7 +83,7 @@ def encode_record(record: Recorded) -> bytes:
 
 def has_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
     """Whether a record, encoded as `line`, has a secret of the config in it."""
-    if not isinstance(event, EffectOrdered | JobReplanned):
+    if not isinstance(event, EffectOrdered | JobReplanned | JobsAdded):
         return False
     if isinstance(event, EffectOrdered) and isinstance(event.effect, SubmitTasks):
         return False  # its token is none

@@ -15,7 +15,6 @@ from autoexp_tui.actions.orders import (
     end_job,
     is_ordered,
 )
-from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.events.jobs import JobRevived
 from autoexp_tui.model.policy import End, Policy
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
@@ -338,7 +337,7 @@ class _Search:
                 told = sentence(refused, self.context.now.t)
                 found = events.IdeasFound(node=node.id, ideas=(), problem=told)
                 self.context.draft.emit(found)
-            elif is_free and not is_ordered(self.context, AddJobs, node.ideas_job):
+            elif is_free:
                 emit_order_once(self.context, effects.WritePack(node=node.id))
         elif job.ended and node.id not in self.tree.blocked:
             if not self._is_lost(job) or len(job.attempts) > self.options.eval_retries:

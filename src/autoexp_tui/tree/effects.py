@@ -8,12 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.effects.effects import (
-    PATIENCE_SECONDS,
-    AdapterEffect,
-    AddJobs,
-    find_resumption,
-)
+from autoexp_tui.effects.effects import PATIENCE_SECONDS, AdapterEffect, find_resumption
 from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
@@ -106,7 +101,7 @@ class WritePack(_OfTree, kind="write_pack"):
             )
             context.draft.emit(written)
             jobs = (build_idea_job(state, tree.nodes[self.node]),)
-        emit_order(context, AddJobs(policy=PART, asked_by=asker.asker, jobs=jobs))
+        context.add_jobs(PART, asker.asker, jobs)
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
         emit = context.draft.emit
