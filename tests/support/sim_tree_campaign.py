@@ -62,7 +62,8 @@ FREE: Final = 0.3
 """Share of searches that are not made again."""
 STEPS: Final = 1200
 """With faults."""
-TREE_MOST_STEPS: Final = 20_000
+TREE_MOST_STEPS: Final = 60_000
+"""Agents wait a day at most where a clock is months off."""
 
 
 @dataclass(frozen=True, slots=True)

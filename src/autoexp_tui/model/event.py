@@ -44,9 +44,8 @@ class Event(Marked):
         {
             "events.session": "SessionStarted EngineStarted StopOrdered EngineStopped "
             "PlanAdded JobsAdded JoinRefused JournalRotated DoneFound "
-            "ForeignFilesFound "
-            "SubmissionPaused NodeExcluded SubmissionResumed CommandRefused "
-            "MessageLogged EngineFaulted",
+            "ForeignFilesFound SubmissionPaused NodeExcluded SubmissionResumed "
+            "CommandRefused MessageLogged EngineFaulted",
             "events.jobs": "JobsReleased JobsHeld WaitExplained JobReplanned JobEnded "
             "FilesSetAside RetryOrdered JobRevived ConditionJudged ConditionLatched "
             "ConditionWaived ApprovalAsked ApprovalAnswered",
