@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from autoexp_tui.model.agents import Outcome
+from autoexp_tui.model.masking import MaskRules
 from autoexp_tui.research.answer import read_answer, read_fix
 from autoexp_tui.research.context import render_context, render_fix_context
 from autoexp_tui.research.ports import View
 from autoexp_tui.research.state import Hypothesis, Note, Trigger
+from autoexp_tui.research.state_file import build_state
 from tests.research.fixtures import (
     LIVE,
     NOW,
@@ -185,11 +187,17 @@ def test_a_trend_is_of_the_newest_steps(losses: tuple[float, ...], told: str) ->
 
 
 def test_a_secret_in_an_override_or_a_log_is_masked() -> None:
-    item = make_item("r5", "api_key=hunter2", note="password: hunter2")
-    run, failed = make_run(item), make_run(item, end_run("failed"))
-    view = make_view(runs={"r5": run})
+    own = ("api_key=hunter2", "password='a hunter2'", "door.pin=hunter2")
+    item = make_item("r5", *own, note="password: hunter2", hypothesis="pin: hunter2")
+    ended = end_run("failed", problem="no pin=hunter2")
+    run, failed = make_run(item), make_run(item, ended)
+    done = make_run(item, end_run())
+    told: dict[str, Any] = {"reflection": "pin=hunter2", "best": 1.0, "best_run": "r4"}
+    known = {"r5": run, "r6": failed, "r4": done}
+    view = make_view(runs=known, live=("r5",), items=(item,), **told)
+    view = replace(view, mask=MaskRules(add=("pin",)))
     prompts = (render(view), render_fix_context(view, failed, "TOKEN=hunter2"))
-    assert "hunter2" not in "".join(prompts)
+    assert "hunter2" not in "".join((*prompts, str(build_state(view, LIVE))))
 
 
 def limit(most: int, **options: Any) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from autoexp_tui.research.criteria import (
     PlateauClause,
     RunFacts,
     TimeClause,
-    describe_status,
     format_criteria,
     judge_criteria,
     judge_expectation,
@@ -154,20 +153,20 @@ def test_a_clause_is_triggered_when_it_is_judged_and_holds(
         shown = "loss: not seen yet" if value is None else numbers
         status = judge_criteria(parse_criteria(text), make_facts(value, at, **facts))
         verdict = "TRIGGERED" if holds else "NOT TRIGGERED"
-        assert describe_status(status) == f"{text} → {verdict} ({shown})"
+        assert status.text == f"{text} → {verdict} ({shown})"
         assert status.is_triggered is holds
 
 
 def test_numbers_that_are_shown_do_not_say_the_contrary() -> None:
     status = judge_criteria(parse_criteria("loss > 4"), make_facts(4.00001, 1))
-    assert describe_status(status) == "loss > 4 → TRIGGERED (loss 4.00001 at step 1)"
+    assert status.text == "loss > 4 → TRIGGERED (loss 4.00001 at step 1)"
 
 
 def test_any_clause_triggers_and_each_is_shown() -> None:
     criteria = parse_criteria("loss > 4 or time > 2 h or step >= 10 or acc < 1")
     status = judge_criteria(criteria, make_facts(2.5, 9, step=9, seconds=7300.0))
     assert status.is_triggered
-    assert describe_status(status).split("; ") == [
+    assert status.text.split("; ") == [
         "loss > 4 → NOT TRIGGERED (loss 2.5 at step 9)",
         "time > 2 h → TRIGGERED (ran 2 h 01)",
         "step >= 10 → NOT TRIGGERED (step 9 at step 9)",
@@ -180,9 +179,9 @@ FLAT = ((0, 4.0), (100, 2.0), (300, 1.99), (600, 2.1))
 
 def test_a_run_that_told_no_step_is_at_none_whatever_the_run_before_told() -> None:
     run = RunTelemetry(Monitoring(), "a", step=5000)
-    assert read_facts(run, 1.0, "loss", "min").read("step") is None
+    assert read_facts(run, "loss", "min").read("step") is None
     run.reached = 5000
-    assert read_facts(run, 1.0, "loss", "min").read("step") == (5000, 5000)
+    assert read_facts(run, "loss", "min").read("step") == (5000, 5000)
 
 
 RISES = ((0, 0.5), (100, 0.6), (300, 0.7))
@@ -210,7 +209,7 @@ def test_a_plateau_is_steps_without_a_gain_since_the_counter_began(
     curve = Curve(tuple(at for at, _ in points), tuple(value for _, value in points))
     curves = {"loss": curve} if points else {}
     made = make_facts(None, curves=curves, **{"step": 700, **facts})
-    status = describe_status(judge_criteria(criteria, made))
+    status = judge_criteria(criteria, made).text
     verdict, _, numbers = shown.partition("(")
     assert status.startswith(f"plateau {text} → {verdict}(loss")
     assert numbers.removesuffix(")") in status

@@ -143,6 +143,23 @@ class Live:
     """Where it stands in the executor's queue; None: it runs, or is not there."""
     gpu: GpuView | None = None
 
+    @property
+    def reached(self) -> int | None:
+        """As of `LiveRun`, and so are the next two."""
+        return self.step
+
+    def find_value(self, metric: str) -> MetricFact | None:
+        value, curve = self.metrics.get(metric), self.find_curve(metric)
+        if value is None:
+            return None
+        from autoexp_tui.model.facts import MetricFact  # a first paint needs none
+
+        steps = curve.steps if curve is not None and math.isfinite(value) else ()
+        return MetricFact(value, steps[-1] if steps else self.step or 0)
+
+    def find_curve(self, metric: str) -> Curve | None:
+        return self.curves.get(metric)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EngineView:

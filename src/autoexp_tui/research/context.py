@@ -2,16 +2,16 @@
 equal states, and never longer than `research.context_bytes`.
 
 The goal, the instructions and the notes of persons are whole. Of all else the newest
-is, and what is older is folded into a line. Texts of logs, names and earlier answers
-are cleaned and masked, and none reads as a heading.
+is, and what is older is folded into a line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import groupby, islice
+from functools import partial
+from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.research import instructions
 from autoexp_tui.research.budgets import measure_uses
@@ -19,32 +19,39 @@ from autoexp_tui.research.items import Room, choose_items
 from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.readings import read_jobs
 from autoexp_tui.research.run_texts import (
-    clean_words,
     count_free_gpus,
     describe_completed,
     describe_failed,
     describe_gpus,
     describe_hypothesis,
     describe_running,
-    describe_warning,
     list_purpose,
+    name_hypothesis,
     say,
-    write_block,
 )
 from autoexp_tui.research.sections import (
     Section,
+    clean_words,
     count_kinds,
     cut_text,
     measure,
     quote,
     render_sections,
+    write_block,
 )
 from autoexp_tui.text.spelling import duration, format_number, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.research.ports import View
-    from autoexp_tui.research.state import Consultation, Research, Run, Trigger
+    from autoexp_tui.research.state import (
+        Consultation,
+        Item,
+        Note,
+        Run,
+        Trigger,
+        Warned,
+    )
 
 STATE_FILE: Final = "experiment_state.json"
 _MOST_ANSWERS: Final = 3
@@ -63,30 +70,23 @@ def render_context(
     view: View, live: Mapping[str, Live], consultation: Consultation
 ) -> str:
     """The prompt of the research agent for a call. `live`: of jobs that are watched."""
-    research = view.research
+    research, most = view.research, view.research.options.context_bytes
     begin, end = instructions.BEGIN, instructions.write_instructions(research)
-    room = research.options.context_bytes - measure(begin) - measure(end)
-    of_persons = [
-        Section("Goal", filter(None, [quote(research.options.goal, _INDENT)])),
+    room = most - measure(begin) - measure(end)
+    of_persons: list[Section[Any]] = [
+        Section("Goal", [research.options.goal], partial(quote, mark=_INDENT)),
         Section(
             "Notes of persons: follow them, the newest where they differ",
-            _list_notes(view),
-            [f"by {one.by or 'a person'}" for one in reversed(research.notes)],
+            research.notes,
+            partial(_describe_note, view),
+            lambda one: f"by {one.by or 'a person'}",
             is_newest_last=True,
         ),
     ]
-    goal, notes = render_sections(of_persons, room - _FRAME_BYTES)
+    goal, notes = render_sections(of_persons, room - _FRAME_BYTES, view.mask)
     room -= measure(goal) + measure(notes)
-    rest = [
-        Section("Objective", _list_objective(research)),
-        Section("Why you are called now", _list_triggers(view, consultation)),
-        Section("State", _list_counts(view, live)),
-        *_make_run_sections(view, live),
-        *_make_thought_sections(view, consultation),
-        Section("Budget", _list_budgets(view)),
-    ]
-    parts = [begin, goal, *render_sections(rest, room), notes, end]
-    return cut_text("".join(parts), research.options.context_bytes)
+    rest = render_sections([*_list_sections(view, live, consultation)], room, view.mask)
+    return cut_text("".join([begin, goal, *rest, notes, end]), most)
 
 
 def render_fix_context(view: View, run: Run, tail: str) -> str:
@@ -95,35 +95,97 @@ def render_fix_context(view: View, run: Run, tail: str) -> str:
     assert run.ended is not None, "it failed"
     mechanical, known = run.ended.mechanical, view.research.runs.values()
     same = [one for one in known if one.ended and one.ended.mechanical == mechanical]
-    fixed = [describe_failed(one, view) for one in same if one.fix_applied]
-    log = (quote(line[:_MOST_LINE]) for line in reversed(tail.splitlines()))
-    sections = [
-        Section("The run that failed", [describe_failed(run, view)]),
-        Section("Earlier fixes of this failure", fixed[::-1], is_newest_last=True),
-        Section("The end of its log", filter(None, log), is_newest_last=True),
+    fixed = [one for one in same if one.fix_applied]
+    describe = partial(describe_failed, view=view)
+    log = [line[:_MOST_LINE] for line in tail.splitlines()]
+    sections: list[Section[Any]] = [
+        Section("The run that failed", [run], describe),
+        Section("Earlier fixes of this failure", fixed, describe, is_newest_last=True),
+        Section("The end of its log", log, quote, is_newest_last=True),
     ]
-    parts = render_sections(sections, _FIX_BYTES)
+    parts = render_sections(sections, _FIX_BYTES, view.mask)
     end = instructions.write_fix_instructions(view.research.options)
     return "".join([instructions.BEGIN_FIX, *parts, end])
 
 
-def _list_notes(view: View) -> Iterator[str]:
-    """What persons tell the agent, the newest first."""
-    for one in reversed(view.research.notes):
-        by = f" {one.by}" if one.by else ""
-        head = f"From a person{by}, {duration(view.t - one.at)} ago:"
-        yield f"{clean_words(head)}\n{quote(one.text, _INDENT)}"
+def _list_sections(
+    view: View, live: Mapping[str, Live], consultation: Consultation
+) -> Iterator[Section[Any]]:
+    """All but the words of persons."""
+    research = view.research
+    yield Section("Objective", [*_list_objective(view)])
+    yield Section("Why you are called now", [*_list_triggers(view, consultation)])
+    yield Section("State", [*_list_counts(view, live)])
+    yield Section(
+        "Running experiments, with live metrics",
+        research.list_live(),
+        partial(describe_running, view=view, live=live),
+        lambda one: name_hypothesis(one.item),
+        is_newest_last=True,
+    )
+    ended = [(one, one.ended) for one in research.runs.values() if one.ended]
+    ended.sort(key=lambda one: one[1].at)
+    yield Section(
+        "Completed experiments",
+        [one for one, end in ended if end.outcome == "completed"],
+        partial(describe_completed, view=view),
+        lambda one: _MET[one.ended.met],
+        f"run | {clean_words(research.metric)} | step | seconds | as expected | "
+        "hypothesis | overrides",
+        is_newest_last=True,
+    )
+    yield Section(
+        "Failed experiments, and those that were ended",
+        [one for one, end in ended if end.outcome != "completed"],
+        partial(describe_failed, view=view),
+        lambda one: one.ended.mechanical or one.ended.cause or one.ended.outcome,
+        is_newest_last=True,
+    )
+    yield Section(
+        "Experiment list: what runs next",
+        [*enumerate(research.items, 1)],
+        partial(_describe_item, view, _find_waits(view)),
+        lambda one: name_hypothesis(one[1]),
+    )
+    known = research.consultations.values()
+    earlier = [one for one in known if one.outcome and one.id != consultation.id]
+    answers = [one for one in earlier if one.role == "research"][-_MOST_ANSWERS:]
+    name = "What became of your last answers"
+    yield Section(name, answers, _describe_answer, is_newest_last=True)
+    yield Section(
+        "Warnings",
+        [one for one in research.warnings.values() if not one.acknowledged_by],
+        partial(_describe_warning, view),
+        attrgetter("severity"),
+        is_newest_last=True,
+    )
+    yield Section(
+        "Hypotheses",
+        [*research.hypotheses.values()],
+        describe_hypothesis,
+        attrgetter("status"),
+        is_newest_last=True,
+    )
+    yield Section("Your reflection of the last call", [research.reflection], quote)
+    yield Section("Budget", [*_list_budgets(view)])
 
 
-def _list_objective(research: Research) -> Iterator[str]:
+def _describe_note(view: View, one: Note) -> str:
+    by = f" {one.by}" if one.by else ""
+    head = f"From a person{by}, {duration(view.t - one.at)} ago:"
+    return f"{clean_words(head)}\n{quote(one.text, _INDENT)}"
+
+
+def _list_objective(view: View) -> Iterator[str]:
+    research = view.research
     wanted, best = research.options.objective, research.runs.get(research.best_run)
     better = "more" if research.mode == "max" else "less"
-    yield clean_words(f"{research.metric}: {better} is better")
+    yield f"{research.metric}: {better} is better"
     told = "none"
     if best is not None and research.best is not None:
-        given = " ".join(best.item.overrides)
+        given = list_purpose(best.item, research, view.mask)["Overrides"]
         told = f"{format_number(research.best)} by {best.id} ({given})"
-    yield clean_words(f"Best so far: {told}")
+    yield f"Best so far: {told}"
     if wanted.target is not None:
         yield f"Target: {format_number(wanted.target)}; a run that reaches it ends all"
     if wanted.min_delta:
@@ -136,7 +198,7 @@ def _list_triggers(view: View, consultation: Consultation) -> Iterator[str]:
     for name, triggers in groupby(sorted(consultation.triggers, key=kind), kind):
         told = dict.fromkeys(_tell_trigger(view, one) for one in triggers)
         what = f"- {name.replace('_', ' ')}: {join_some([*told], 12)}"
-        yield clean_words(what.removesuffix(": "))
+        yield what.removesuffix(": ")
 
 
 def _tell_trigger(view: View, trigger: Trigger) -> str:
@@ -144,7 +206,7 @@ def _tell_trigger(view: View, trigger: Trigger) -> str:
     warned = view.research.warnings.get(trigger.about)
     if trigger.kind == "run_finished" and run is not None and run.ended:
         return f"{run.id} {run.ended.outcome}"
-    return say(warned.why, view.t) if warned is not None else trigger.about
+    return say(view, warned.why) if warned is not None else trigger.about
 
 
 def _list_counts(view: View, live: Mapping[str, Live]) -> Iterator[str]:
@@ -157,104 +219,49 @@ def _list_counts(view: View, live: Mapping[str, Live]) -> Iterator[str]:
     jobs = (one for run in research.list_live() for one in read_jobs(run, view, live))
     if used := describe_gpus(jobs):
         yield f"GPUs in use: {used}"
-    state_file = clean_words(f"{research.directory}/{STATE_FILE}", 1000)
+    state_file = f"{research.directory}/{STATE_FILE}"
     yield f"Curves of all runs (metrics_history) and all below in full: {state_file}"
 
 
-def _make_run_sections(view: View, live: Mapping[str, Live]) -> Iterator[Section]:
-    research = view.research
-    running = research.list_live()[::-1]
-    yield Section(
-        "Running experiments, with live metrics",
-        (describe_running(one, view, live) for one in running),
-        [one.item.hypothesis or "of no hypothesis" for one in running],
-        is_newest_last=True,
-    )
-    ended = [(one, one.ended) for one in research.runs.values() if one.ended]
-    ended.sort(key=lambda one: one[1].at, reverse=True)
-    done = [one for one in ended if one[1].outcome == "completed"]
-    failed = [one for one in ended if one[1].outcome != "completed"]
-    metric = clean_words(research.metric)
-    yield Section(
-        "Completed experiments",
-        (describe_completed(one, view) for one, _ in done),
-        [_MET[end.met] for _, end in done],
-        f"run | {metric} | step | seconds | as expected | hypothesis | overrides",
-        is_newest_last=True,
-    )
-    yield Section(
-        "Failed experiments, and those that were ended",
-        (describe_failed(one, view) for one, _ in failed),
-        [end.mechanical or end.cause or end.outcome for _, end in failed],
-        is_newest_last=True,
-    )
-    yield Section(
-        "Experiment list: what runs next",
-        _list_items(view),
-        [one.hypothesis or "of no hypothesis" for one in research.items],
-    )
-
-
-def _list_items(view: View) -> Iterator[str]:
-    research = view.research
-    free, gpus = Room(None, None), Room(None, None)
+def _find_waits(view: View) -> dict[str, str]:
+    """Item -> why it does not begin."""
+    research, free, gpus = view.research, Room(None, None), Room(None, None)
     if research.has_gpus:
         free, gpus = Room(None, count_free_gpus(research)), Room(None, research.gpus)
     waits = choose_items(research, free, gpus).waits
-    for at, one in enumerate(research.items, 1):
-        reason = waits.get(one.id)
-        told = say(reason, view.t) if reason else "starts as soon as a slot is free"
-        wanted = f" ({plural(one.wanted_gpus, 'GPU')})" if research.has_gpus else ""
-        details = {
-            **list_purpose(one, research),
-            "Depends on": join_some(one.depends_on, 8),
-            "Put there by": one.by,
-        }
-        yield write_block(f"{at}. {one.id}{wanted}: {told}", details.items())
+    return {name: say(view, reason) for name, reason in waits.items()}
 
 
-def _make_thought_sections(view: View, consultation: Consultation) -> Iterator[Section]:
-    research = view.research
-    answers = _list_answers(research, consultation)
-    yield Section("What became of your last answers", answers, is_newest_last=True)
-    seen = research.warnings.values()
-    fired = [one for one in seen if not one.acknowledged_by][::-1]
-    yield Section(
-        "Warnings",
-        (describe_warning(one, view.t) for one in fired),
-        [one.severity for one in fired],
-        is_newest_last=True,
-    )
-    known = [*research.hypotheses.values()][::-1]
-    yield Section(
-        "Hypotheses",
-        map(describe_hypothesis, known),
-        [one.status for one in known],
-        is_newest_last=True,
-    )
-    reflection = quote(research.reflection)
-    yield Section("Your reflection of the last call", filter(None, [reflection]))
+def _describe_item(
+    view: View, waits: Mapping[str, str], placed: tuple[int, Item]
+) -> str:
+    at, one = placed
+    told = waits.get(one.id, "starts as soon as a slot is free")
+    gpus = f" ({plural(one.wanted_gpus, 'GPU')})" if view.research.has_gpus else ""
+    details = {
+        **list_purpose(one, view.research, view.mask),
+        "Depends on": join_some(one.depends_on, 8),
+        "Put there by": one.by,
+    }
+    return write_block(f"{at}. {one.id}{gpus}: {told}", details.items())
 
 
-def _list_answers(research: Research, consultation: Consultation) -> Iterator[str]:
-    """What was done about the newest calls before this one, the newest first."""
-    known = research.consultations
-    earlier = (known[name] for name in reversed(known) if name != consultation.id)
-    ended = (one for one in earlier if one.outcome and one.role == "research")
-    for one in islice(ended, _MOST_ANSWERS):
-        yield write_block(f"- {one.id}: {one.outcome}", _list_decisions(one))
-
-
-def _list_decisions(one: Consultation) -> Iterator[tuple[str, str]]:
-    yield "Problem", one.problem
+def _describe_answer(one: Consultation) -> str:
+    """What was done about an answer."""
+    details = [("Problem", one.problem)]
     for done in one.decided:
         by = f" by {done.by}" if done.by else ""
         reason = f" ({done.reason})" if done.reason else ""
-        yield from (("Applied", it) for it in done.applied)
-        yield from ((f"Refused{by}{reason}", it) for it in done.refused)
-        yield from (("Void", it) for it in done.void)
-    yield from (("A person is asked", line.text) for line in one.asked)
-    yield from (("Left out", it) for it in (one.answer.left_out if one.answer else ()))
+        details += [("Applied", it) for it in done.applied]
+        details += [(f"Refused{by}{reason}", it) for it in done.refused]
+        details += [("Void", it) for it in done.void]
+    details += [("A person is asked", line.text) for line in one.asked]
+    details += [("Left out", it) for it in (one.answer.left_out if one.answer else ())]
+    return write_block(f"- {one.id}: {one.outcome}", details)
+
+
+def _describe_warning(view: View, one: Warned) -> str:
+    return write_block(f"- {one.severity}: {say(view, one.why)}", (), one.evidence)
 
 
 def _list_budgets(view: View) -> Iterator[str]:

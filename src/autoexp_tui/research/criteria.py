@@ -12,13 +12,13 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, TypeAlias, cast, get_args
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from autoexp_tui.conditions.jobs import Op, compare
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.rules import Anomalies
-from autoexp_tui.model.snapshot import Curve, LiveRun
+from autoexp_tui.model.snapshot import Curve, Live, LiveRun
 from autoexp_tui.telemetry.inactivity import AnomalyWatch
 from autoexp_tui.text.log_lines import (
     LOSS,
@@ -100,7 +100,10 @@ class RunFacts:
 
 
 def read_facts(
-    run: LiveRun, seconds: float, metric: str, mode: Literal["min", "max"]
+    run: LiveRun | Live,
+    metric: str,
+    mode: Literal["min", "max"],
+    seconds: float = 0.0,
 ) -> RunFacts:
     """What a run tells `seconds` after it began; metric and mode: the objective's."""
     return RunFacts(
@@ -114,11 +117,11 @@ def read_facts(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CriteriaStatus:
+class CriteriaStatus(NamedTuple):
     is_triggered: bool
     text: str
-    """Each clause with the numbers that it was judged by."""
+    """Each clause with the numbers that it was judged by, on one line: `loss > 4 after
+    step 1000 → NOT TRIGGERED (loss 2.34 at step 1500)`."""
 
 
 Judged: TypeAlias = tuple[bool, str]
@@ -232,12 +235,6 @@ def judge_criteria(criteria: Criteria, facts: RunFacts) -> CriteriaStatus:
     )
     is_any = any(is_triggered for _, is_triggered, _ in judged)
     return CriteriaStatus(is_any, "; ".join(texts))
-
-
-def describe_status(status: CriteriaStatus) -> str:
-    """On one line: `loss > 4 after step 1000 → NOT TRIGGERED (loss 2.34 at step
-    1500)`."""
-    return status.text
 
 
 def parse_expectation(text: str) -> MetricClause:

@@ -16,6 +16,7 @@ from autoexp_tui.effects.effects import (
 )
 from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.agents import Outcome
+from autoexp_tui.model.masking import NO_RULES
 from autoexp_tui.model.states import why
 from autoexp_tui.research import events
 from autoexp_tui.research.items import find_ring
@@ -47,8 +48,13 @@ class _OfResearch(AdapterEffect):
 def make_view(state: SessionState) -> View:
     """The session as it is now: what is read of it elsewhere must not change."""
     state = state.fork()
-    research = research_of(state)
-    return View(research=research, jobs=state.jobs, t=state.t, lived=state.lived)
+    return View(
+        research=research_of(state),
+        jobs=state.jobs,
+        t=state.t,
+        lived=state.lived,
+        mask=state.plan.mask if state.plan else NO_RULES,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from autoexp_tui.model.wording import format_cause_of_end
 from autoexp_tui.research import events
 from autoexp_tui.research.budgets import measure_gpu_seconds
 from autoexp_tui.research.criteria import (
-    describe_status,
     judge_criteria,
     judge_expectation,
     parse_criteria,
@@ -22,7 +21,7 @@ from autoexp_tui.research.criteria import (
     read_facts,
 )
 from autoexp_tui.research.fixer import classify_failure, plan_next
-from autoexp_tui.research.readings import build_facts, recall
+from autoexp_tui.research.readings import recall
 from autoexp_tui.research.state import PART, Item, Run, RunEnd, list_jobs
 from autoexp_tui.research.warnings import judge_hypothesis
 from autoexp_tui.telemetry.results import Measure, read_value
@@ -53,11 +52,10 @@ def watch_run(context: DecisionContext, research: Research, run: Run) -> None:
         is_ending = job.attempt is None or job.attempt.is_told_to_end
         if live is None or seconds is None or is_ending:
             continue
-        facts = read_facts(live, seconds, research.metric, research.mode)
+        facts = read_facts(live, research.metric, research.mode, seconds)
         status = judge_criteria(criteria, facts)
         if status.is_triggered:
-            shown = describe_status(status)
-            end_run(context, run, shown, why("kill_criterion", text=shown))
+            end_run(context, run, status.text, why("kill_criterion", text=status.text))
             return
 
 
@@ -187,7 +185,8 @@ def _judge_expected(
         return ended
     if expects:
         clause = parse_expectation(expects)
-        facts = [build_facts(recall(job), research) for job in jobs]
+        told = (research.metric, research.mode)
+        facts = (read_facts(recall(job), *told) for job in jobs)
         found = [judge_expectation(clause, one) for one in facts]
         met = None if None in found else all(found)
         if met is None and ended.outcome != "completed":

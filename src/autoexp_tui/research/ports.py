@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from autoexp_tui.model.agents import Outcome, Usage
+from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.research.state import Answer, CodeChange, Fix, Item
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class View:
     t: float
     """Its moment, as `model.facts.Moment` has it."""
     lived: float
+    mask: MaskRules = NO_RULES
+    """What is a secret of the session's plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,20 +3,17 @@ the others what was noted of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import JobState
-from autoexp_tui.research.criteria import RunFacts
 from autoexp_tui.research.state import list_jobs
 
 if TYPE_CHECKING:
     from autoexp_tui.research.ports import View
-    from autoexp_tui.research.state import Research, Run
+    from autoexp_tui.research.state import Run
 
 
 class Reading(NamedTuple):
@@ -47,27 +44,6 @@ def recall(job: JobRecord) -> Live:
         metrics={name: float(value) for name, value in noted.values.items()},
         lows=noted.lows,
         highs=noted.highs,
-    )
-
-
-def build_facts(live: Live, research: Research, seconds: float = 0.0) -> RunFacts:
-    """What criteria ask of a job that has run for `seconds`."""
-
-    def find_value(metric: str) -> MetricFact | None:
-        value, curve = live.metrics.get(metric), live.curves.get(metric)
-        if value is None:
-            return None
-        steps = curve.steps if curve is not None and math.isfinite(value) else ()
-        return MetricFact(value, steps[-1] if steps else live.step or 0)
-
-    return RunFacts(
-        step=live.step,
-        first_step=live.first_step,
-        seconds=seconds,
-        find_value=find_value,
-        find_curve=live.curves.get,
-        default_metric=research.metric,
-        default_mode=research.mode,
     )
 
 

@@ -5,28 +5,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.model.masking import mask_text
+from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override
 from autoexp_tui.model.snapshot import Curve, Live
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.research.criteria import (
-    describe_status,
-    judge_criteria,
-    parse_criteria,
-)
+from autoexp_tui.research.criteria import judge_criteria, parse_criteria, read_facts
 from autoexp_tui.research.readings import (
     Reading,
-    build_facts,
     choose_main,
     find_log,
     measure_seconds,
     read_jobs,
 )
-from autoexp_tui.research.sections import count_kinds
+from autoexp_tui.research.sections import clean_words, count_kinds, write_block
 from autoexp_tui.research.state import list_jobs
 from autoexp_tui.text.log_lines import EVAL_LOSS, LEARNING_RATE, LOSS
 from autoexp_tui.text.sanitize import clean_line
@@ -42,42 +37,41 @@ from autoexp_tui.text.spelling import (
 if TYPE_CHECKING:
     from autoexp_tui.model.states import Why
     from autoexp_tui.research.ports import View
-    from autoexp_tui.research.state import Hypothesis, Item, Research, Run, Warned
+    from autoexp_tui.research.state import Hypothesis, Item, Research, Run
 
-_MOST_LINE: Final = 2000
-"""Characters: overrides of an agent are whole."""
 _MOST_ROW: Final = 400
-_MOST_EVIDENCE: Final = 10
-"""Newest lines."""
 _FLAT_SHARE: Final = 0.01
 """Of its value: a metric that changed by less in the newer half of its steps is flat.
 """
 
 
-def clean_words(text: object, limit: int = _MOST_LINE) -> str:
-    """A text of others as one harmless line, secrets masked."""
-    return mask_text(clean_line(text, limit))
-
-
-def write_block(
-    head: str, details: Iterable[tuple[str, str]] = (), quoted: Sequence[str] = ()
-) -> str:
-    """A line, and below it the details that there are, and texts of others."""
-    lines = [f"  {clean_words(f'{name}: {it}')}" for name, it in details if it]
-    lines += [f"  > {clean_words(it)}" for it in quoted[-_MOST_EVIDENCE:]]
-    return "\n".join([clean_words(head), *lines])
-
-
-def say(reason: Why, t: float) -> str:
+def say(view: View, reason: Why) -> str:
     """A reason as a sentence; a cockpit's keys are not for agents."""
-    return clean_words(sentence(reason, t, keys=False))
+    return clean_words(sentence(reason, view.t, keys=False))
+
+
+def list_purpose(
+    item: Item, research: Research, rules: MaskRules = NO_RULES
+) -> dict[str, str]:
+    """What an item is for, and what it sets."""
+    known = research.hypotheses.get(item.hypothesis)
+    return {
+        "Hypothesis": f"{known.id}: {known.description}" if known else item.hypothesis,
+        "Config": item.config_ref,
+        "Overrides": " ".join(mask_override(it, rules) for it in item.overrides),
+        "Expects": item.expects,
+        "Note": item.note,
+    }
+
+
+def name_hypothesis(item: Item) -> str:
+    return item.hypothesis or "of no hypothesis"
 
 
 def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
     """A run that goes on: where it stands, and where its criteria do."""
-    spent, research = measure_seconds(run, view), view.research
-    began = duration(spent) if spent else "not begun"
-    details = list_purpose(run.item, research)
+    spent, metric = measure_seconds(run, view), view.research.metric
+    details = list_purpose(run.item, view.research, view.mask)
     main = choose_main(readings := read_jobs(run, view, live))
     if main is None:
         details["Progress"] = "its jobs have not joined yet"
@@ -85,36 +79,17 @@ def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
         states = count_kinds(one.job.state.lower() for one in readings)
         details |= {
             "Jobs": f"{states}; below {main.job.name}" if readings[1:] else "",
-            "Progress": _tell_progress(main, research.metric),
-            "Trend": _tell_trend(main.live.curves.get(research.metric)),
+            "Progress": _tell_progress(main, metric),
+            "Trend": _tell_trend(main.live.curves.get(metric)),
             "GPU util": describe_gpus([main]),
-            "Kill criteria": _tell_criteria(run, main, view),
+            "Kill criteria": _tell_criteria(view, run, main),
             "Log": find_log(main.job),
         }
-    gpus = plural(run.gpus, "GPU") + _name_gpus(readings)
-    head = f"→ {run.id} ({gpus}, {began})"
-    return write_block(head, details.items())
-
-
-def list_purpose(item: Item, research: Research) -> dict[str, str]:
-    """What an item is for, and what it sets."""
-    known = research.hypotheses.get(item.hypothesis)
-    return {
-        "Hypothesis": f"{known.id}: {known.description}" if known else item.hypothesis,
-        "Config": item.config_ref,
-        "Overrides": " ".join(item.overrides),
-        "Expects": item.expects,
-        "Note": item.note,
-    }
-
-
-def _name_gpus(readings: Iterable[Reading]) -> str:
-    """Which GPUs the jobs that run now have, behind how many: `: 0, 3`; empty: it is
-    not known."""
-    active = (one.job for one in readings if one.job.state in ACTIVE)
-    ids = (gpu for job in active if job.attempt for gpu in job.attempt.gpus)
-    names = ", ".join(dict.fromkeys(ids))
-    return f": {names}" if names else ""
+    attempts = (one.job.attempt for one in readings if one.job.state in ACTIVE)
+    ids = dict.fromkeys(gpu for one in attempts if one for gpu in one.gpus)
+    gpus = plural(run.gpus, "GPU") + (f": {', '.join(ids)}" if ids else "")
+    began = duration(spent) if spent else "not begun"
+    return write_block(f"→ {run.id} ({gpus}, {began})", details.items())
 
 
 def _tell_progress(one: Reading, metric: str) -> str:
@@ -165,15 +140,16 @@ def describe_gpus(jobs: Iterable[Reading]) -> str:
     return ", ".join(told)
 
 
-def _tell_criteria(run: Run, main: Reading, view: View) -> str:
-    if run.kill_shown or not run.item.kill_criteria:
-        return run.kill_shown and f"TRIGGERED, it is being ended: {run.kill_shown}"
-    is_running = main.job.state is JobState.RUNNING
-    seconds = view.lived - main.job.since_lived if is_running else 0.0
-    facts = build_facts(main.live, view.research, seconds)
-    return describe_status(
-        judge_criteria(parse_criteria(run.item.kill_criteria), facts)
-    )
+def _tell_criteria(view: View, run: Run, main: Reading) -> str:
+    if run.kill_shown:
+        return f"TRIGGERED, it is being ended: {run.kill_shown}"
+    if not run.item.kill_criteria:
+        return ""
+    research, job = view.research, main.job
+    is_running = job.state is JobState.RUNNING
+    seconds = view.lived - job.since_lived if is_running else 0.0
+    facts = read_facts(main.live, research.metric, research.mode, seconds)
+    return judge_criteria(parse_criteria(run.item.kill_criteria), facts).text
 
 
 def describe_completed(run: Run, view: View) -> str:
@@ -187,36 +163,34 @@ def describe_completed(run: Run, view: View) -> str:
         str(round(measure_seconds(run, view))),
         {True: "yes", False: "no", None: "-"}[end.met],
         item.hypothesis[:60] or "-",
-        " ".join(item.overrides) or "-",
+        list_purpose(item, view.research, view.mask)["Overrides"] or "-",
     )
-    return clean_words(" | ".join(cells), _MOST_ROW)
+    return clean_line(" | ".join(cells), _MOST_ROW)
 
 
 def describe_failed(run: Run, view: View) -> str:
     """A run that did not complete, and what was done about it."""
     end = run.ended
     assert end is not None
-    head = f"- {run.id}: {end.outcome}"
-    head += f" by {end.cause.replace('_', ' ')}" if end.cause else ""
-    head += f" ({end.mechanical})" if end.mechanical else ""
-    head += f" at step {end.step}" if end.step is not None else ""
-    head += f" after {duration(measure_seconds(run, view))}"
-    head += f", result {format_number(end.result)}" if end.result is not None else ""
+    told = (
+        f"- {run.id}: {end.outcome}",
+        f" by {end.cause.replace('_', ' ')}" if end.cause else "",
+        f" ({end.mechanical})" if end.mechanical else "",
+        "" if end.step is None else f" at step {end.step}",
+        f" after {duration(measure_seconds(run, view))}",
+        "" if end.result is None else f", result {format_number(end.result)}",
+    )
+    fixed = run.fix_applied
+    if fixed and (again := view.research.runs.get(run.fix_relaunch)):
+        became = again.ended.outcome if again.ended else "running"
+        fixed += f" ({became}), as {again.id}"
     details = {
-        **list_purpose(run.item, view.research),
+        **list_purpose(run.item, view.research, view.mask),
         "Problem": run.kill_shown or end.problem,
-        "Fixed": run.fix_applied and _tell_fix(run, view.research),
+        "Fixed": fixed,
         "Log": "".join(map(find_log, list_jobs(run, view.jobs)[-1:])),
     }
-    return write_block(head, details.items())
-
-
-def _tell_fix(run: Run, research: Research) -> str:
-    """What was done about it, and what came of that."""
-    if not (again := research.runs.get(run.fix_relaunch)):
-        return run.fix_applied
-    became = again.ended.outcome if again.ended else "running"
-    return f"{run.fix_applied} ({became}), as {again.id}"
+    return write_block("".join(told), details.items())
 
 
 def count_free_gpus(research: Research) -> int:
@@ -230,7 +204,3 @@ def describe_hypothesis(one: Hypothesis) -> str:
     head = f"- {one.id} [{one.status}{row}]: {one.description}{expects}"
     runs = join_some(one.runs[::-1], 12)
     return write_block(head, [("Runs, newest first", runs)], one.evidence)
-
-
-def describe_warning(one: Warned, t: float) -> str:
-    return write_block(f"- {one.severity}: {say(one.why, t)}", (), one.evidence)

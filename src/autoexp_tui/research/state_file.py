@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from autoexp_tui.model.masking import mask_text
+from autoexp_tui.model.masking import mask_values
 from autoexp_tui.model.states import JobState, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.budgets import measure_uses
@@ -68,12 +68,11 @@ def build_state(view: View, live: Mapping[str, Live]) -> dict[str, Any]:
         "agents_wait": research.agents_wait,
         "stop_reason": research.stopped,
     }
-    plain: dict[str, Any] = _thaw(made, view.t)
-    return plain
+    return mask_values(_thaw(made, view.t), view.mask)
 
 
 def _thaw(value: Any, t: float) -> Any:
-    """As JSON has it: reasons are sentences, records objects; secrets are masked."""
+    """As JSON has it: reasons are sentences, records objects."""
     if isinstance(value, Why):
         return sentence(value, t, keys=False)
     if is_dataclass(value):
@@ -82,9 +81,8 @@ def _thaw(value: Any, t: float) -> Any:
         return {str(key): _thaw(part, t) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_thaw(part, t) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return mask_text(value) if isinstance(value, str) else value
+    is_odd = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_odd else value
 
 
 def _list_fields(record: Any, *without: str) -> dict[str, Any]:

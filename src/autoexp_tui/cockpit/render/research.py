@@ -647,6 +647,7 @@ def _list_run(outline: Outline, name: str) -> Pairs:
         jobs={one.name: one.record for one in jobs},
         t=session.now,
         lived=session.now - session.snapshot.absent,
+        mask=outline.session.mask,
     )
     if run.ended is None:
         live = {one.name: one.live for one in jobs if not one.record.ended}
@@ -682,7 +683,7 @@ def _list_item(outline: Outline, name: str) -> Pairs:
     overtaken = research.overtaken.get(name)
     yield "Waits", sentence(reason, outline.session.now) if reason else ""
     yield "Overtaken", f"by {plural(overtaken, 'other')}" if overtaken else ""
-    yield from list_purpose(item, research).items()
+    yield from list_purpose(item, research, outline.session.mask).items()
     yield "Ends if", item.kill_criteria
     yield "After", join_some(item.depends_on, 8)
     yield from _list_origin(item)
