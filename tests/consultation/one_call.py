@@ -14,7 +14,7 @@ from autoexp_tui.consultation.requests import CALLED, Called, CallRequest
 from autoexp_tui.evaluation.requests import write_record
 from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec, Limits
-from autoexp_tui.research.answer import FILE_SCHEMAS
+from autoexp_tui.research.answer import SCHEMAS
 from autoexp_tui.research.instructions import OUTPUT
 from autoexp_tui.research.jobs import REQUEST
 from autoexp_tui.storage.json_codec import decode
@@ -72,7 +72,7 @@ class OneCall:
             agents={f"a{number}": agent for number, agent in enumerate(agents)},
             isolation=self.isolation,
             answer_file=OUTPUT,
-            schema=FILE_SCHEMAS["research"],
+            schema=SCHEMAS["research"],
             session="s1",
             readable=(str(STAND_IN.parent),),
         )

@@ -17,7 +17,6 @@ from autoexp_tui.research.events import (
     FixDecided,
     RunJudged,
     RunStarted,
-    TriggerFired,
 )
 from autoexp_tui.research.items import Chosen
 from autoexp_tui.research.state import (
@@ -67,8 +66,8 @@ class Consulted:
             read = AnswerRead(consultation=call.id, outcome=Outcome.OK)
             empty = DecisionApplied(consultation=call.id, items=(), decided=Decided())
             session.happen(read, empty, t=lived)
-        for kind, what, items in list_fired(session.research, NOTHING, lived):
-            session.happen(TriggerFired(kind=kind, what=what, items=items), t=lived)
+        for fired in list_fired(session.research, NOTHING, lived):
+            session.happen(fired, t=lived)
         if find_call_time(session.research, lived) == lived:
             self._call(lived)
         call = session.research.find_call("research")
@@ -183,7 +182,7 @@ def test_what_leads_to_a_call_fires_when_it_comes_true(
 ) -> None:
     names = ["a", "b"][: fields.pop("items", 0)]
     listed = list_fired(research(*map(item, names), **fields), chosen, 100.0)
-    assert [kind for kind, *_ in listed] == fired
+    assert [one.kind for one in listed] == fired
 
 
 def test_a_failure_that_the_fixer_has_is_nothing_new_until_it_gives_up() -> None:
@@ -191,8 +190,7 @@ def test_a_failure_that_the_fixer_has_is_nothing_new_until_it_gives_up() -> None
     session.happen(RunStarted(run=Run(id="r1", item=item("r1"), jobs=())))
     failed = RunEnd(outcome="failed", at=1.0, mechanical="oom")
     session.happen(RunJudged(run="r1", ended=failed, to_fixer=True))
-    assert list_fired(session.research, NOTHING, 10.0) == []
+    assert not [*list_fired(session.research, NOTHING, 10.0)]
     session.happen(FixDecided(run="r1", mechanical="oom", problem="no idea"))
-    assert [kind for kind, *_ in list_fired(session.research, NOTHING, 10.0)] == [
-        "list_depleted"
-    ]
+    (fired,) = list_fired(session.research, NOTHING, 10.0)
+    assert fired.kind == "list_depleted"

@@ -31,7 +31,7 @@ from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import why
 from autoexp_tui.research import decide as research_loop
 from autoexp_tui.research import decision
-from autoexp_tui.research.items import choose_items
+from autoexp_tui.research.items import choose_next
 from autoexp_tui.research.judge import judge_run
 from autoexp_tui.research.state import (
     Consultation,
@@ -351,9 +351,9 @@ class LoseListed(OfResearch):
 
         def choose(research: Research, *more: Any) -> Any:
             left = tuple(one for one in research.items if one.id not in names)
-            return choose_items(_change(research, items=left), *more)
+            return choose_next(_change(research, items=left), *more)
 
-        self.patch = (research_loop, "choose_items", choose)  # type: ignore[misc]
+        self.patch = (research_loop, "choose_next", choose)  # type: ignore[misc]
         return super().engine(state, parts)
 
 
@@ -393,8 +393,8 @@ class Starve(OfResearch):
 
     patch = (
         research_loop,
-        "choose_items",
-        lambda research, *more: choose_items(_change(research, overtaken={}), *more),
+        "choose_next",
+        lambda research, *more: choose_next(_change(research, overtaken={}), *more),
     )
 
 

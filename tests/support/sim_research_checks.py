@@ -420,7 +420,7 @@ class ResearchChecks(Checks):
         held = sum(run.gpus for run in live)
         held += sum(jobs[name].spec.resources.gpus for name in others)
         slots = self.slots["main"] or _MANY
-        return slots - len(busy), research.gpus - held
+        return max(0, slots - len(busy)), max(0, research.gpus - held)
 
     def _judge(self, event: told.RunJudged, research: Research) -> Iterator[str]:
         run, end = research.runs[event.run], event.ended

@@ -33,7 +33,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.log_reader import read_tail
 from autoexp_tui.research.answer import (
-    FILE_SCHEMAS,
+    SCHEMAS,
     AnswerRefused,
     read_answer,
     read_fix,
@@ -209,7 +209,7 @@ class DiskLaboratory:
             agents={name: self._limit_agent(name, is_fix=is_fix) for name in chain},
             isolation=self.plan.isolation,
             answer_file=OUTPUT,
-            schema=FILE_SCHEMAS[consultation.role],
+            schema=SCHEMAS[consultation.role],
             research=self.plan.research,
             session=self.session,
             epoch=int(consultation.opened_at),

@@ -35,7 +35,6 @@ MOST_TEXT_BYTES: Final = 8 << 10
 MOST_LINE: Final = 500
 """Characters of any other text."""
 _MOST_NAMES: Final = 100
-_MOST_EVIDENCE: Final = 20
 _MOST_GPUS: Final = 65_536
 THIS: Final = "this"
 """As `code_ref`: the change that the same call has made."""
@@ -45,75 +44,54 @@ _OUR_NAME: Final = re.compile(r"c\d+(?:_.*)?")
 _CONFIG: Final = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*", re.ASCII)
 
 
+_ITEM_TEXTS: Final = ("hypothesis", "config_ref", "baseline_run", "note", "code_ref")
+_ITEM_LISTS: Final = ("overrides", "depends_on")
+_ITEM_CRITERIA: Final = ("kill_criteria", "expects")
+
+
 def _make_object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """All keys are required: programs that hold an agent to a schema want it so."""
+    """null says nothing, as a key that is left out."""
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": list(properties),
+        "required": [name for name in properties if name == "id"],
         "properties": properties,
     }
 
 
-_TEXT: Final = {"type": "string"}
-_PERHAPS: Final = {"type": ["string", "null"]}
-_TEXTS: Final = {"type": ["array", "null"], "items": _TEXT}
+def _make_list(items: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": ["array", "null"], "items": items}
+
+
+_TEXT: Final = {"type": ["string", "null"]}
+_TEXTS: Final = _make_list({"type": "string"})
+_ID: Final = {"type": "string"}
 _HYPOTHESIS: Final = _make_object(
-    id=_TEXT,
-    description=_PERHAPS,
-    status={
-        "type": ["string", "null"],
-        "enum": ["open", "confirmed", "rejected", None],
-    },
-    expects=_PERHAPS,
+    id=_ID,
+    description=_TEXT,
+    status={**_TEXT, "enum": ["open", "confirmed", "rejected", None]},
+    expects=_TEXT,
     evidence=_TEXTS,
 )
 _EXPERIMENT: Final = _make_object(
-    id=_TEXT,
-    hypothesis=_PERHAPS,
-    overrides=_TEXTS,
-    config_ref=_PERHAPS,
+    id=_ID,
     gpu_requirement={"type": ["integer", "null"]},
-    depends_on=_TEXTS,
-    kill_criteria=_PERHAPS,
-    expects=_PERHAPS,
-    baseline_run=_PERHAPS,
-    note=_PERHAPS,
-    code_ref=_PERHAPS,
+    **dict.fromkeys((*_ITEM_TEXTS, *_ITEM_CRITERIA), _TEXT),
+    **dict.fromkeys(_ITEM_LISTS, _TEXTS),
 )
-RESEARCH_SCHEMA: Final = _make_object(
-    reflection=_PERHAPS,
-    hypotheses={"type": ["array", "null"], "items": _HYPOTHESIS},
-    experiment_list={"type": ["array", "null"], "items": _EXPERIMENT},
-    list_unchanged={"type": ["boolean", "null"]},
-    kill_runs=_TEXTS,
-    reasoning=_PERHAPS,
-)
-"""Of the research agent's answer. null says nothing: of an item in the list it leaves
-the key as it is. In a file such keys may be left out, which this does not allow."""
-FIX_SCHEMA: Final = _make_object(fix_applied=_PERHAPS, overrides=_TEXTS)
-"""Of the fixer's answer; an empty one gives up."""
-
-
-def _relax(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same, where all keys but an id may be left out."""
-    made = dict(schema)
-    if "properties" in schema:
-        parts = schema["properties"].items()
-        made["properties"] = {key: _relax(part) for key, part in parts}
-        made["required"] = [key for key in schema["required"] if key == "id"]
-    if "items" in schema:
-        made["items"] = _relax(schema["items"])
-    return made
-
-
-_RESEARCH: Final = _relax(RESEARCH_SCHEMA)
-_FIX: Final = _relax(FIX_SCHEMA)
-FILE_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "research": _RESEARCH,
-    "fixer": _FIX,
+SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "research": _make_object(
+        reflection=_TEXT,
+        hypotheses=_make_list(_HYPOTHESIS),
+        experiment_list=_make_list(_EXPERIMENT),
+        list_unchanged={"type": ["boolean", "null"]},
+        kill_runs=_TEXTS,
+        reasoning=_TEXT,
+    ),
+    "fixer": _make_object(fix_applied=_TEXT, overrides=_TEXTS),
 }
-"""By role: of an answer in a file."""
+"""By role: of its answer. Of an item in the list null leaves the key as it is; an empty
+answer of the fixer's gives up."""
 
 
 @dataclass(eq=False)
@@ -126,7 +104,7 @@ class AnswerRefused(AutoexpError):
 def read_answer(data: bytes, research: Research, consultation: str) -> Answer:
     """What the research agent wrote, against the list and the runs as they are. Items
     that are not planned yet have no jobs. Raises AnswerRefused."""
-    raw = _read_json(data, _RESEARCH)
+    raw = _read_json(data, "research")
     wanted, is_unchanged = raw.get("experiment_list"), bool(raw.get("list_unchanged"))
     if wanted is not None and is_unchanged:
         problem = "is true beside an experiment_list"
@@ -170,7 +148,7 @@ def take_plans(answer: Answer, research: Research, planned: PlannedItems) -> Ans
 def read_fix(data: bytes, run: str) -> Fix:
     """What the fixer wrote about a run. A fix is done whole or not at all: an override
     that no agent may set refuses it. Raises AnswerRefused."""
-    raw = _read_json(data, _FIX)
+    raw = _read_json(data, "fixer")
     overrides = tuple(raw.get("overrides") or ())
     if problem := find_overrides_problem(overrides):
         raise AnswerRefused(problem, "$.overrides")
@@ -182,8 +160,8 @@ def clean_name(text: str) -> str:
     return clean_line(text, 64)
 
 
-def _read_json(data: bytes, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An answer of the form of `schema`; raises AnswerRefused."""
+def _read_json(data: bytes, role: str) -> Mapping[str, Any]:
+    """An answer of the form of a role's; raises AnswerRefused."""
     if len(data) > MOST_BYTES:
         problem = f"it has {len(data):,} bytes; at most {MOST_BYTES:,} are read"
         raise AnswerRefused(problem, "$")
@@ -193,7 +171,7 @@ def _read_json(data: bytes, schema: Mapping[str, Any]) -> Mapping[str, Any]:
             parse_constant=_refuse_constant,
             object_pairs_hook=_read_object,
         )
-        mistake = find_mistake(value, schema)
+        mistake = find_mistake(value, SCHEMAS[role])
     except RecursionError:
         raise AnswerRefused("is no JSON: it is nested too deeply", "$") from None
     except ValueError as error:
@@ -268,20 +246,14 @@ class _Reader:
         if description is None:
             description = known.description
         try:
-            if raw.get("expects") is not None:
-                expects = _read_expectation(raw["expects"])
-        except CriteriaRefused as refused:
-            self.left_out.append(f"hypothesis {name}: its expects: {refused.line}")
-        evidence = raw.get("evidence") or []
-        if len(evidence) > _MOST_EVIDENCE:
-            more = len(evidence) - _MOST_EVIDENCE
-            evidence = [*evidence[:_MOST_EVIDENCE], f"and {more} more"]
+            expects = read_criteria(raw).get("expects", expects)
+        except Unusable as unusable:
+            self.left_out.append(f"hypothesis {name}: {unusable}")
         return Hypothesis(
             id=name,
             description=clean_line(description, MOST_LINE),
             status=raw.get("status") or known.status,
             expects=expects,
-            evidence=tuple(clean_line(text, MOST_LINE) for text in evidence),
         )
 
     def read_items(self, raw: Sequence[Any]) -> tuple[Item, ...]:
@@ -325,19 +297,16 @@ class _Reader:
         and a person's stays altogether. Raises Unusable."""
         if kept is not None and kept.is_persons:
             return kept
-        stated: dict[str, Any] = {
-            key: clean_line(raw[key], MOST_LINE)
-            for key in ("hypothesis", "note", "config_ref", "baseline_run", "code_ref")
-            if raw.get(key) is not None
-        }
-        for key in ("overrides", "depends_on"):
-            if raw.get(key) is not None:
-                stated[key] = tuple(dict.fromkeys(raw[key]))
-        if raw.get("gpu_requirement") is not None:
-            stated["gpus"] = int(raw["gpu_requirement"])
+        said = {key: value for key, value in raw.items() if value is not None}
+        stated = dict[str, Any](read_criteria(said))
+        for key in said.keys() & {*_ITEM_TEXTS}:
+            stated[key] = clean_line(said[key], MOST_LINE)
+        for key in said.keys() & {*_ITEM_LISTS}:
+            stated[key] = tuple(dict.fromkeys(said[key]))
+        if "gpu_requirement" in said:
+            stated["gpus"] = int(said["gpu_requirement"])
         if stated.get("code_ref") == THIS:
             stated["code_ref"] = self.consultation
-        stated |= read_criteria(raw)
         was = kept or Item(id=_get_name(raw), consultation=self.consultation)
         item = replace(was, **stated)
         for problem in filter(None, self._list_problems(item)):
@@ -431,16 +400,17 @@ def find_name_problem(name: str) -> str:
 def read_criteria(raw: Mapping[str, Any]) -> Mapping[str, str]:
     """What ends a run and what is expected of it, as far as it is stated, in canonical
     text; raises Unusable."""
-    made, key = {}, ""
+    made, key = dict[str, str](), ""
     try:
-        if raw.get(key := "kill_criteria") is not None:
-            made[key] = raw[key] and format_criteria(parse_criteria(raw[key]))
-        if raw.get(key := "expects") is not None:
-            made[key] = _read_expectation(raw[key])
+        for key in _ITEM_CRITERIA:
+            if (text := raw.get(key)) is not None:
+                made[key] = text and _CANONICAL[key](text)
     except CriteriaRefused as refused:
         raise Unusable(f"its {key}: {refused.line}") from None
     return made
 
 
-def _read_expectation(text: str) -> str:
-    return str(parse_expectation(text)) if text else ""
+_CANONICAL: Final[Mapping[str, Callable[[str], str]]] = {
+    "kill_criteria": lambda text: format_criteria(parse_criteria(text)),
+    "expects": lambda text: str(parse_expectation(text)),
+}

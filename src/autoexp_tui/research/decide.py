@@ -28,7 +28,7 @@ from autoexp_tui.research.budgets import (
     measure_uses,
 )
 from autoexp_tui.research.consultations import DECISION, TOO_LATE, Consultations
-from autoexp_tui.research.items import Chosen, Room, choose_items
+from autoexp_tui.research.items import Chosen, choose_next
 from autoexp_tui.research.jobs import build_item_jobs
 from autoexp_tui.research.judge import (
     end_late,
@@ -168,7 +168,8 @@ class _Loop:
             self._watch_budgets(uses)
             is_paused = self.context.state.paused is not None
             chosen = self._choose(is_paused=is_paused)
-            self._start(chosen)
+            for item in chosen.start:
+                self._start(item)
             self._fire(chosen)
             self._call(uses)
             self._find_end(uses)
@@ -202,30 +203,18 @@ class _Loop:
 
     def _choose(self, *, is_paused: bool) -> Chosen:
         """What of the list begins now, and why the rest waits."""
-        research = self.research
+        if is_paused or self.research.budget_reached:
+            return Chosen()  # nobody is stuck by it
         slots = self.context.policy.count_slots("main")
         busy = self.context.roster.select(self.context.roster.active, "main")
-        mine = {name for run in research.list_live() for name in run.jobs}
+        mine = {name for run in self.research.list_live() for name in run.jobs}
         known = self.context.state.jobs
         waiting = {name for name in mine if name not in known or not known[name].ended}
-        gpus = sum(run.gpus for run in research.list_live())
         # Jobs that rules of the config let join are no runs, and take room too.
-        others = (known[name].spec.resources for name in busy - mine)
-        gpus += sum(one.gpus for one in others)
-        total = Room(slots or None, research.gpus if research.has_gpus else None)
-        free = Room(
-            None if total.slots is None else total.slots - len(busy | waiting),
-            None if total.gpus is None else total.gpus - gpus,
-        )
-        if is_paused or research.budget_reached:
-            return Chosen()  # nobody is stuck by it
-        return choose_items(research, free, total)
+        others = sum(known[name].spec.resources.gpus for name in busy - mine)
+        return choose_next(self.research, slots or None, len(busy | waiting), others)
 
-    def _start(self, chosen: Chosen) -> None:
-        for item in chosen.start:
-            self._start_item(item)
-
-    def _start_item(self, item: Item) -> None:
+    def _start(self, item: Item) -> None:
         jobs = build_item_jobs(self.research, item)
         run = Run(
             id=item.id,
@@ -311,9 +300,8 @@ class _Loop:
     # Consultations
 
     def _fire(self, chosen: Chosen) -> None:
-        fired = list_fired(self.research, chosen, self.context.now.lived)
-        for kind, what, items in fired:
-            self.emit(events.TriggerFired(kind=kind, what=what, items=items))
+        for fired in list_fired(self.research, chosen, self.context.now.lived):
+            self.emit(fired)
 
     def _call(self, uses: tuple[Use, ...]) -> None:
         research, now = self.research, self.context.now

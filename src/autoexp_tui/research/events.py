@@ -4,12 +4,12 @@ decides."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Final, Literal
 
 from autoexp_tui.model.agents import Outcome, Usage
-from autoexp_tui.model.event import Event, Headline, Recorded, join_parts
-from autoexp_tui.model.state import SessionState, changed
+from autoexp_tui.model.event import Event, Headline, Recorded, join_parts, pick
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.options import read_options
@@ -44,22 +44,18 @@ class _OfResearch(Event):
     topic: ClassVar[Topic] = "state"
     matters: ClassVar[bool] = True
 
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        research = research_of(state)
+        research.changes += 1
+        research.lived, research.unseen = state.lived, state.unseen
+        self.fold(research, record)
 
-def _change(state: SessionState) -> Research:
-    """The research, of which something else is to be shown from now on."""
-    research = research_of(state)
-    research.changes += 1
-    return research
-
-
-def _consult(state: SessionState, name: str, **changes: Any) -> None:
-    known = research_of(state).consultations
-    known[name] = changed(known[name], in_place=state.unseen, **changes)
+    def fold(self, research: Research, record: Recorded) -> None:
+        """What is another from now on, and is to be shown."""
 
 
-def _change_run(state: SessionState, name: str, **changes: Any) -> None:
-    known = research_of(state).runs
-    known[name] = changed(known[name], in_place=state.unseen, **changes)
+def _leave_out(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(one for one in names if one != name)
 
 
 def _trigger(research: Research, kind: TriggerKind, about: str, t: float) -> None:
@@ -98,12 +94,10 @@ class ResearchOpened(_OfResearch, verb="research opened"):
     mode: Literal["min", "max"]
     base_commit: str = ""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = research_of(state)
-        research.directory, research.python = self.directory, self.python
-        research.gpus, research.has_gpus = self.gpus, self.gpus > 0
-        research.metric, research.mode = self.metric, self.mode
-        research.base_commit = self.base_commit
+    def fold(self, research: Research, record: Recorded) -> None:
+        for one in fields(self):
+            setattr(research, one.name, getattr(self, one.name))
+        research.has_gpus = self.gpus > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +109,7 @@ class TriggerFired(_OfResearch):
     items: tuple[str, ...] = ()
     """Of `stranded` and `deadlock`: those that cannot begin."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         _trigger(research, self.kind, self.what, record.t)
         if self.kind == "list_depleted":
             research.was_low = True
@@ -136,26 +129,23 @@ class ConsultationOpened(_OfResearch):
     run: str = ""
     """Of the fixer: the one that failed."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
-        triggers = research.triggers if self.role == "research" else ()
+    def fold(self, research: Research, record: Recorded) -> None:
         made = Consultation(
             id=self.consultation,
-            role=self.role,
-            triggers=triggers,
-            run=self.run,
+            **pick(self, "role", "run"),
+            triggers=research.triggers if self.role == "research" else (),
             opened_at=record.t,
-            opened_lived=state.lived,
+            opened_lived=research.lived,
             listed=tuple(one.id for one in research.items),
         )
         research.consultations[made.id] = made
         research.open = (*research.open, made.id)
         research.next_consultation = made.number + 1
-        research.last_call_lived = state.lived
+        research.last_call_lived = research.lived
         if self.role == "research":
-            research.triggers, research.last_opened_lived = (), state.lived
+            research.triggers, research.last_opened_lived = (), research.lived
         else:
-            research.to_fix = tuple(r for r in research.to_fix if r != self.run)
+            research.to_fix = _leave_out(research.to_fix, self.run)
 
     def format_headline(self, now: float) -> Headline:
         return Headline("consultation", join_parts(self.consultation, self.run))
@@ -170,8 +160,8 @@ class PromptWritten(_OfResearch, verb="prompt written", about=("consultation",))
     sha256: str
     """Of the prompt."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        _consult(state, self.consultation, prompt_sha256=self.sha256)
+    def fold(self, research: Research, record: Recorded) -> None:
+        research.change_call(self.consultation, prompt_sha256=self.sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +171,8 @@ class CallStopped(_OfResearch, verb="call is ended", about=("consultation", "by"
     consultation: str
     by: str
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        _consult(state, self.consultation, ending=self.by)
+    def fold(self, research: Research, record: Recorded) -> None:
+        research.change_call(self.consultation, ending=self.by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +191,7 @@ class AnswerRead(_OfResearch):
     is_sent: bool = True
     """Whether an agent was called at all."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         one = research.consultations[self.consultation]
         if self.is_sent:
             role = one.role
@@ -212,29 +201,22 @@ class AnswerRead(_OfResearch):
             research.calls = {**research.calls, role: research.calls.get(role, 0) + 1}
             spent = research.costs.get(role, 0.0)
             research.costs = {**research.costs, role: spent + cost}
-        research.last_call_lived = state.lived
+        research.last_call_lived = research.lived
         is_ok = self.outcome is Outcome.OK
         if self.outcome is not Outcome.CANCELLED and research.pauses(one.role):
             research.failures = 0 if is_ok else research.failures + 1
         if not is_ok and one.role == "research":
-            research.open = tuple(name for name in research.open if name != one.id)
+            research.open = _leave_out(research.open, one.id)
             if self.outcome is not Outcome.CANCELLED:  # what led to it is still there
                 research.triggers = (*one.triggers, *research.triggers)
         if is_ok and one.role == "research":
             research.told_notes = sum(
                 note.at <= one.opened_at for note in research.notes
             )
-        _consult(
-            state,
-            self.consultation,
-            ended_lived=state.lived,
-            outcome=self.outcome,
-            problem=self.problem,
-            usage=self.usage,
-            cost=self.cost,
-            answer=_complete_answer(research, one, self.answer),
-            fix=self.fix,
-            code=self.code,
+        same = ("outcome", "problem", "usage", "cost", "fix", "code")
+        answer = _complete_answer(research, one, self.answer)
+        research.change_call(
+            one.id, **pick(self, *same), answer=answer, ended_lived=research.lived
         )
 
     def format_headline(self, now: float) -> Headline:
@@ -302,8 +284,7 @@ class DecisionApplied(_OfResearch):
     asked: tuple[Line, ...] = ()
     """What a person is asked about; empty: the consultation is decided."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         one = research.consultations[self.consultation]
         if (items := self.list_items(research)) is not None:
             _set_items(research, items)
@@ -317,10 +298,10 @@ class DecisionApplied(_OfResearch):
             mine = {self.consultation: self.code_approved}
             research.code_approved = {**research.code_approved, **mine}
         decided = (*one.decided, self.decided)
-        _consult(state, one.id, decided=decided, asked=self.asked)
+        research.change_call(one.id, decided=decided, asked=self.asked)
         if not self.asked:
-            _consult(state, one.id, answer=_strip_jobs(one.answer))
-            research.open = tuple(name for name in research.open if name != one.id)
+            research.change_call(one.id, answer=_strip_jobs(one.answer))
+            research.open = _leave_out(research.open, one.id)
 
     def list_items(self, research: Research) -> tuple[Item, ...] | None:
         """The list that follows; None: it stays."""
@@ -374,8 +355,7 @@ class ItemsEdited(_OfResearch):
     """What was changed, in words."""
     by: str = ""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         _set_items(research, self.list_items(research))
 
     def list_items(self, research: Research) -> tuple[Item, ...]:
@@ -396,9 +376,9 @@ class RunStarted(_OfResearch):
 
     run: Run
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research, run = _change(state), self.run
-        run = replace(run, began_at=record.t, began_lived=state.lived)
+    def fold(self, research: Research, record: Recorded) -> None:
+        run = self.run
+        run = replace(run, began_at=record.t, began_lived=research.lived)
         research.runs[run.id] = run
         research.live = (*research.live, run.id)
         items = research.items
@@ -428,13 +408,12 @@ class RunRevived(_OfResearch, verb="run goes on", about=("run",)):
 
     run: str
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         if (ended := research.runs[self.run].ended) is not None:
             research.gpu_seconds -= ended.gpu_seconds  # counted whole at its end
-        _change_run(state, self.run, ended=None, kill_shown="", killed_at=0.0)
+        research.change_run(self.run, ended=None, kill_shown="", killed_at=0.0)
         research.live = (*research.live, self.run)
-        research.to_fix = tuple(name for name in research.to_fix if name != self.run)
+        research.to_fix = _leave_out(research.to_fix, self.run)
         research.told_stuck = ()
 
 
@@ -446,9 +425,9 @@ class KillTriggered(_OfResearch, verb="kill criterion", about=("run", "shown")):
     shown: str
     """With its numbers."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
+    def fold(self, research: Research, record: Recorded) -> None:
         killed = {"kill_shown": self.shown, "killed_at": record.t}
-        _change_run(state, self.run, **killed)
+        research.change_run(self.run, **killed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,10 +445,9 @@ class RunJudged(_OfResearch):
     gained: bool = False
     """Whether it is better than the newest that gained, by `objective.min_delta`."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
-        _change_run(state, self.run, ended=self.ended)
-        research.live = tuple(name for name in research.live if name != self.run)
+    def fold(self, research: Research, record: Recorded) -> None:
+        research.change_run(self.run, ended=self.ended)
+        research.live = _leave_out(research.live, self.run)
         research.gpu_seconds += self.ended.gpu_seconds
         if self.hypothesis is not None:
             research.hypotheses[self.hypothesis.id] = self.hypothesis
@@ -507,8 +485,7 @@ class AnswersJudged(_OfResearch, verb="answers judged", about=("rounds",)):
     rounds: tuple[str, ...]
     """Consultations, in the order in which their runs began."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         for name in self.rounds:
             has_gained = research.open_rounds.pop(name, False)
             more = research.rounds_since_improvement + 1
@@ -537,21 +514,21 @@ class FixDecided(_OfResearch):
     problem: str = ""
     """Why there is none: the research agent is told of the failure."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research, item = _change(state), self.item
+    def fold(self, research: Research, record: Recorded) -> None:
+        item = self.item
         call = research.consultations.get(self.consultation)
         if call is not None and call.outcome not in _NO_TRIES:
             streaks = research.fix_streaks
             streaks[self.mechanical] = streaks.get(self.mechanical, 0) + 1
-        research.to_fix = tuple(name for name in research.to_fix if name != self.run)
+        research.to_fix = _leave_out(research.to_fix, self.run)
         done = self.consultation
-        research.open = tuple(name for name in research.open if name != done)
+        research.open = _leave_out(research.open, done)
         if item is None:
             if self.run not in research.live:
                 _note_end(research, self.run, record.t)
             return
         relaunch = {"fix_applied": self.fix_applied, "fix_relaunch": item.id}
-        _change_run(state, self.run, **relaunch)
+        research.change_run(self.run, **relaunch)
         planned = (call.answer.items or ()) if call and call.answer else ()
         item = next((one for one in planned if one.id == item.id), item)
         _set_items(research, (item, *research.items))
@@ -571,15 +548,9 @@ class ConditionFound(_OfResearch):
     why: Why
     evidence: tuple[str, ...] = ()
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
-        research.warnings[self.key] = Warned(
-            key=self.key,
-            severity=self.severity,
-            why=self.why,
-            evidence=self.evidence,
-            raised_at=record.t,
-        )
+    def fold(self, research: Research, record: Recorded) -> None:
+        same = pick(self, "key", "severity", "why", "evidence")
+        research.warnings[self.key] = Warned(**same, raised_at=record.t)
         _trigger(research, "warning_fired", self.key, record.t)
 
     def format_headline(self, now: float) -> Headline:
@@ -595,8 +566,8 @@ class ConditionAcknowledged(_OfResearch, verb="warning seen", about=("key", "by"
     key: str
     by: str
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        known = _change(state).warnings
+    def fold(self, research: Research, record: Recorded) -> None:
+        known = research.warnings
         known[self.key] = replace(known[self.key], acknowledged_by=self.by)
 
 
@@ -606,8 +577,8 @@ class MilestoneCrossed(_OfResearch):
 
     milestone: Milestone
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research, one = _change(state), self.milestone
+    def fold(self, research: Research, record: Recorded) -> None:
+        one = self.milestone
         research.milestones = (*research.milestones, one)
         about = f"{one.budget}: {one.left_percent} % left"
         _trigger(research, "budget_milestone", about, record.t)
@@ -624,8 +595,8 @@ class BudgetReached(_OfResearch, verb="budget reached"):
 
     why: Why
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        _change(state).budget_reached = self.why
+    def fold(self, research: Research, record: Recorded) -> None:
+        research.budget_reached = self.why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -635,8 +606,7 @@ class NoteAdded(_OfResearch, verb="note to the agent", about=("text", "by")):
     text: str
     by: str = ""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         note = Note(self.text, self.by, record.t)
         research.notes = (*research.notes, note)
 
@@ -651,8 +621,7 @@ class CallsPaused(_OfResearch, verb="agents wait", about=("why",)):
     outcome: Outcome = Outcome.AGENT_ERROR
     """Of the call that led to it."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         research.agents_wait, research.resume_at = self.why, self.resume_at
         research.wait_outcome = self.outcome
 
@@ -661,8 +630,7 @@ class CallsPaused(_OfResearch, verb="agents wait", about=("why",)):
 class CallsResumed(_OfResearch, verb="agents are called again"):
     """The time of the pause is over, or a person wants a call."""
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         research.agents_wait, research.resume_at = None, 0.0
         research.wait_outcome = None
 
@@ -673,8 +641,7 @@ class ResearchStopped(_OfResearch, verb="research ended"):
 
     why: Why
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        research = _change(state)
+    def fold(self, research: Research, record: Recorded) -> None:
         research.stopped, research.triggers = self.why, ()
 
 

@@ -72,6 +72,20 @@ class Chosen:
     stuck_kind: Literal["", "stranded", "deadlock"] = ""
 
 
+def choose_next(
+    research: Research, slots: int | None = None, busy: int = 0, others: int = 0
+) -> Chosen:
+    """What begins now, where `busy` of `slots` are taken (None: none are counted), and
+    `others` GPUs by what is no run."""
+    gpus = research.gpus if research.has_gpus else None
+    held = others + sum(run.gpus for run in research.list_live())
+    free = Room(
+        None if slots is None else max(0, slots - busy),
+        None if gpus is None else max(0, gpus - held),
+    )
+    return choose_items(research, free, Room(slots, gpus))
+
+
 def choose_items(research: Research, room: Room, capacity: Room) -> Chosen:
     """What begins in `room`, which is free, of `capacity`, which is all there is.
 

@@ -410,6 +410,10 @@ class Research:
     shown_changes: int = -1
     """The same when the state file was written; -1: it never was."""
     shown_lived: float = 0.0
+    lived: float = 0.0
+    """For how long engines had lived at its newest event, in seconds."""
+    unseen: bool = field(default=False, compare=False, repr=False)
+    """Nobody looks at its records: they change in place."""
 
     def fork(self) -> Research:
         """A copy of which the changes are its own; records are shared."""
@@ -426,6 +430,13 @@ class Research:
         for name in _GROWING:
             setattr(made, name, kind(getattr(self, name)))
         return made
+
+    def change_run(self, name: str, **changes: Any) -> None:
+        self.runs[name] = changed(self.runs[name], in_place=self.unseen, **changes)
+
+    def change_call(self, name: str, **changes: Any) -> None:
+        known = self.consultations
+        known[name] = changed(known[name], in_place=self.unseen, **changes)
 
     def find_item(self, name: str) -> Item | None:
         return next((one for one in self.items if one.id == name), None)

@@ -5,38 +5,42 @@ while a call is under way to one further call together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoexp_tui.model.agents import Outcome
+from autoexp_tui.research.events import TriggerFired
 from autoexp_tui.text.spelling import duration, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.research.items import Chosen
-    from autoexp_tui.research.state import Research, TriggerKind
+    from autoexp_tui.research.state import Research
 
 
 def list_fired(
     research: Research, chosen: Chosen, lived: float
-) -> list[tuple[TriggerKind, str, tuple[str, ...]]]:
-    """What fires now: kind, what it is about in words, and items that are stuck.
-    `chosen`: what `choose_items` says when all that may begin has begun.
+) -> Iterator[TriggerFired]:
+    """What fires now. `chosen`: what `choose_items` says when all that may begin has
+    begun.
 
     While an answer is awaited or not applied yet nothing fires: it may fill the list,
     and what is still so afterwards fires then.
     """
     if _is_over(research) or is_answer_due(research):
-        return []
-    fired: list[tuple[TriggerKind, str, tuple[str, ...]]] = []
-    if not research.was_low and len(research.items) < research.options.refill_below:
-        fired.append(
-            ("list_depleted", f"{plural(len(research.items), 'item')} left", ())
-        )
-    if chosen.stuck_kind and not set(chosen.stuck) <= set(research.told_stuck):
-        fired.append((chosen.stuck_kind, join_some(chosen.stuck, 3), chosen.stuck))
-    if not (fired or research.triggers) and lived >= _find_heartbeat(research):
-        seconds = lived - research.last_call_lived
-        fired.append(("heartbeat", f"{duration(seconds)} without a call", ()))
-    return fired
+        return
+    number, stuck = len(research.items), chosen.stuck
+    is_low = not research.was_low and number < research.options.refill_below
+    is_stuck = chosen.stuck_kind and not {*stuck} <= {*research.told_stuck}
+    if is_low:
+        told = f"{plural(number, 'item')} left"
+        yield TriggerFired(kind="list_depleted", what=told)
+    if chosen.stuck_kind and is_stuck:
+        told = join_some(stuck, 3)
+        yield TriggerFired(kind=chosen.stuck_kind, what=told, items=stuck)
+    is_quiet = not (is_low or is_stuck or research.triggers)
+    if is_quiet and lived >= _find_heartbeat(research):
+        told = f"{duration(lived - research.last_call_lived)} without a call"
+        yield TriggerFired(kind="heartbeat", what=told)
 
 
 def find_call_time(research: Research, lived: float) -> float | None:

@@ -37,7 +37,7 @@ from autoexp_tui.research.budgets import (
 )
 from autoexp_tui.research.consultations import DECISION
 from autoexp_tui.research.decide import ResearchPolicy
-from autoexp_tui.research.items import Room, choose_items
+from autoexp_tui.research.items import choose_next
 from autoexp_tui.research.jobs import find_call_dir
 from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.ports import View
@@ -182,13 +182,7 @@ def _find_waits(research: Research, session: SessionView) -> Mapping[str, Why]:
     slots = min(filter(None, limits), default=None)
     jobs = [job for run in research.list_live() for job in run.jobs]
     busy = len(jobs) - sum(job.record.ended for job in session.list_jobs(jobs))
-    taken = sum(run.gpus for run in research.list_live())
-    total = Room(slots, research.gpus if research.has_gpus else None)
-    free = Room(
-        None if total.slots is None else max(0, total.slots - busy),
-        None if total.gpus is None else max(0, total.gpus - taken),
-    )
-    return choose_items(research, free, total).waits
+    return choose_next(research, slots, busy).waits
 
 
 def find_main_job(outline: Outline, run: Run) -> JobView | None:
