@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,38 @@ import pytest
 from tests.research.fixtures import LIVE, NOW, make_view
 
 from autoexp_tui.demo.tuning import rules
-from autoexp_tui.demo.tuning.agent import OUTPUT, answer, repair
-from autoexp_tui.demo.tuning.context import Context, Run, read_context
+from autoexp_tui.demo.tuning.agent import OUTPUT, answer, read_state, repair
 from autoexp_tui.model.states import why
 from autoexp_tui.research.context import render_context
 from autoexp_tui.research.state import Note, Warned
+from autoexp_tui.research.state_file import build_state
 
 LOSSES = {
     "rate6e-4": 2.13, "rate3e-3": 1.973, "rate1.5e-2": 2.345, "rate1.3e-3": 2.0,
     "rate6.7e-3": 2.03, "batch256": 2.02, "batch512": 2.08, "batch1024": 2.18,
     "width384": 1.95, "width512": 1.93, "repeat": 1.92, "patience": 1.98,
 }  # fmt: skip
-CURVE = {500: 2.335, 1000: 2.125, 1500: 2.05, 2000: 2.01, 2500: 1.973}
+POINTS = {500: 2.335, 1000: 2.125, 1500: 2.05, 2000: 2.01, 2500: 1.973}
+CURVE = [{"step": step, "loss": loss} for step, loss in POINTS.items()]
+
+
+def make_run(name: str, status: str = "running", **more: Any) -> dict[str, Any]:
+    """A run as experiment_state.json has it."""
+    empty = {"result": None, "step": None, "met": None, "fix_relaunch": ""}
+    lists: dict[str, Any] = {"overrides": [], "live_metrics": {}, "metrics_history": []}
+    return {"run_id": name, "status": status, **empty, **lists, **more}
+
+
+def make_state(*runs: Any, listed: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    nothing = dict.fromkeys(("warnings", "hypotheses", "consultations", "notes"), ())
+    return {
+        **nothing,
+        "objective": {"metric": "loss"},
+        "runs": runs,
+        "experiment_list": [{"id": name} for name in listed],
+        "budget": {"fraction_remaining": None},
+        **more,
+    }
 
 
 @dataclass
@@ -31,22 +51,17 @@ class Campaign:
     """Runs of known results, two at a time."""
 
     losses: Mapping[str, float]
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     items: dict[str, rules.Item] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
     statuses: dict[str, str] = field(default_factory=dict)
     killed: list[str] = field(default_factory=list)
 
     def consult(self) -> None:
-        context = Context(
-            metric="eval_loss",
-            runs=self.runs,
-            listed=[*self.items],
-            failures=self.failures,
-            falsified=[name for name, count in self.failures.items() if count >= 3],
-            curves={"rate3e-3": CURVE},
-        )
-        made = rules.decide(context)
+        warned = [name for name, count in self.failures.items() if count >= 3]
+        warnings = [{"key": f"hypothesis:{name}:x"} for name in warned]
+        state = make_state(*self.runs.values(), listed=[*self.items], warnings=warnings)
+        made = rules.decide(state)
         self.items = {
             one["id"]: self.items.get(one["id"], one) for one in made["experiment_list"]
         }
@@ -56,15 +71,15 @@ class Campaign:
             self.killed.append(name)
 
     def end(self, name: str, status: str, *, is_met: bool | None) -> None:
-        result = self.losses[name] if status == "completed" else None
-        run = self.runs[name]
-        self.runs[name] = replace(run, status=status, result=result, is_met=is_met)
+        run, result = self.runs[name], self.losses[name]
+        run |= {"status": status, "met": is_met, "step": 2500}
+        run["result"] = result if status == "completed" else None
         if is_met is not None:
-            count = self.failures.get(run.hypothesis, 0)
-            self.failures[run.hypothesis] = 0 if is_met else count + 1
+            count = self.failures.get(run["hypothesis"], 0)
+            self.failures[run["hypothesis"]] = 0 if is_met else count + 1
 
     def list_running(self) -> list[str]:
-        return [name for name, run in self.runs.items() if run.status == "running"]
+        return [name for name, run in self.runs.items() if run["status"] == "running"]
 
     def start(self) -> None:
         for name, item in [*self.items.items()]:
@@ -74,14 +89,13 @@ class Campaign:
                 and set(item.get("depends_on", ())) <= ended
             ):
                 del self.items[name]
-                given = dict(one.split("=") for one in item["overrides"])
-                self.runs[name] = Run(
-                    id=name,
-                    status="running",
-                    result=3.0 if name == "patience" else 2.0,
-                    step=2500,
+                loss = 3.0 if name == "patience" else 2.0
+                self.runs[name] = make_run(
+                    name,
+                    live_metrics={"loss": loss, "step": 2500},
+                    metrics_history=CURVE,
                     hypothesis=item["hypothesis"],
-                    overrides=given,
+                    overrides=item["overrides"],
                 )
 
     def play(self) -> None:
@@ -109,8 +123,7 @@ def test_the_campaign_of_the_example_tries_what_its_results_call_for() -> None:
         "width": "confirmed",
         "repeat": "confirmed",
     }
-    repeat = campaign.runs["repeat"].overrides
-    assert repeat == {"lr": "3e-3", "hidden": "512", "seed": "1"}
+    assert campaign.runs["repeat"]["overrides"] == ["lr=3e-3", "hidden=512", "seed=1"]
 
 
 def test_with_other_results_it_goes_elsewhere() -> None:
@@ -121,7 +134,7 @@ def test_with_other_results_it_goes_elsewhere() -> None:
     campaign.play()
     assert {"rate7.5e-2", "rate3.4e-2", "batch4096"} <= campaign.runs.keys()
     assert "width512" not in campaign.runs, "a wider one was worse"
-    assert campaign.runs["repeat"].overrides["batch_size"] == "512"
+    assert "batch_size=512" in campaign.runs["repeat"]["overrides"]
 
 
 @pytest.mark.parametrize(
@@ -140,94 +153,94 @@ def test_rates_are_bracketed_around_the_best(
     assert [rules.spell(rate) for rate in rules.choose_rates(known)] == wanted
 
 
+BASE = [
+    make_run(name, "completed", result=LOSSES[name], step=2500, metrics_history=CURVE,
+             overrides=[f"lr={name[4:]}"])
+    for name in ("rate6e-4", "rate3e-3")
+]  # fmt: skip
+LATE = {"loss": 2.4, "step": 1200}
+
+
 @pytest.mark.parametrize(
     ("changes", "is_killed"),
     [
         ({}, True),
-        ({"result": 2.25}, False),
-        ({"step": 500}, False),
-        ({"overrides": {"batch_size": "32"}}, False),
-        ({"result": None}, False),
+        ({"live_metrics": {**LATE, "loss": 2.25}}, False),
+        ({"live_metrics": {**LATE, "step": 500}}, False),
+        ({"live_metrics": {**LATE, "loss": "nan"}}, False),
+        ({"live_metrics": {}}, False),
+        ({"overrides": ["batch_size=32"]}, False),
         ({"status": "completed"}, False),
     ],
 )
 def test_a_run_that_is_clearly_behind_at_the_same_step_is_ended(
     changes: Mapping[str, Any], is_killed: bool
 ) -> None:
-    late = Run(id="late", status="running", result=2.4, step=1200)
-    base = [
-        Run(
-            id=name,
-            status="completed",
-            result=LOSSES[name],
-            step=2500,
-            overrides={"lr": name[4:]},
-        )
-        for name in ("rate6e-4", "rate3e-3")
-    ]
-    runs = {run.id: run for run in (*base, replace(late, **changes))}
-    context = Context(metric="loss", runs=runs, curves={"rate3e-3": CURVE})
-    assert rules.decide(context)["kill_runs"] == (["late"] if is_killed else [])
-    once = rules.decide(replace(context, asked=["late"]))
-    assert once["kill_runs"] == [], "a person was asked"
-    assert once["reflection"].endswith("asked to end: late"), "it is remembered"
-    unread = replace(context, curves={})
-    assert rules.decide(unread)["kill_runs"] == [], "curves cannot be read"
+    late = make_run("late", **{"live_metrics": LATE, **changes})
+    state = make_state(*BASE, late)
+    assert rules.decide(state)["kill_runs"] == (["late"] if is_killed else [])
+    asked = {"decided": (), "asked": ({"id": "late"},)}
+    refused = {"decided": ({"refused": ("end late",)},), "asked": ()}
+    for call in (asked, refused):
+        once = rules.decide({**state, "consultations": [call]})
+        assert once["kill_runs"] == [], "a person was asked"
 
 
 @pytest.mark.parametrize(
     ("changes", "kept", "killed"),
     [
         ({}, ["rate3e-3"], []),
-        ({"dropped": ["rate"]}, [], ["rate6e-4"]),
-        ({"left_percent": 24}, [], []),
+        ({"notes": [{"text": "Please drop rate."}]}, [], ["rate6e-4"]),
+        ({"budget": {"fraction_remaining": 0.24}}, [], []),
     ],
 )
 def test_a_study_ends_where_a_person_drops_it_or_a_budget_is_short(
     changes: Mapping[str, Any], kept: list[str], killed: list[str]
 ) -> None:
-    runs = {"rate6e-4": Run(id="rate6e-4", status="running")}
-    context = Context(metric="loss", runs=runs, listed=["rate3e-3"])
-    made = rules.decide(replace(context, **changes))
+    state = make_state(make_run("rate6e-4"), listed=["rate3e-3"], **changes)
+    made = rules.decide(state)
     assert [one["id"] for one in made["experiment_list"]] == kept
     assert made["kill_runs"] == killed
 
 
-def test_the_context_is_read_as_it_is_written(tmp_path: Path) -> None:
-    state = {"runs": [{"run_id": "r1", "metrics_history": [{"step": 5, "loss": 2.5}]}]}
-    (tmp_path / "experiment_state.json").write_text(json.dumps(state))
-    notes = (Note("Please drop width: no time.", "ann", NOW),)
+def test_a_run_that_a_fix_repeats_is_what_that_came_to() -> None:
+    first = make_run("batch256", "failed", fix_relaunch="batch256_fix1")
+    again = make_run("batch256_fix1", "completed", result=1.5, met=True)
+    assert rules.Known(make_state(first)).find_ended("batch256") is None
+    assert rules.Known(make_state(first, again)).find_ended("batch256") == again
+
+
+def test_the_state_file_that_a_prompt_names_has_what_the_rules_ask(
+    tmp_path: Path,
+) -> None:
     reason = why("hypothesis_falsified", name="h1", what="A lower rate", failures=3)
-    warnings = {"k": Warned(key="k", severity="high", why=reason)}
-    told: dict[str, Any] = {
-        "reflection": "Low rates win.\nasked to end: r9 r4",
-        "notes": notes,
-    }
-    view = make_view(directory=str(tmp_path), warnings=warnings, **told)
+    warned = Warned(key="hypothesis:h1:r2", severity="high", why=reason)
+    view = make_view(
+        directory=str(tmp_path),
+        warnings={warned.key: warned},
+        notes=(Note("Please drop width: no time.", "ann", NOW),),
+    )
     text = render_context(view, LIVE, view.research.consultations["c3"])
-    assert read_context(text) == Context(
-        metric="loss",
-        runs={
-            "r1": Run(id="r1", status="completed", result=2.31, step=5000,
-                      hypothesis="h1", overrides={"lr": "0.01"}, is_met=True),
-            "r2": Run(id="r2", status="failed", step=200, hypothesis="h1",
-                      fixed_by="r3", overrides={"lr": "0.1", "batch_size": "64"}),
-            "r3": Run(id="r3", status="completed", result=3.5, step=5000, is_met=False,
-                      hypothesis="-", overrides={"lr": "0.1", "batch_size": "32"}),
-            "r4": Run(id="r4", status="killed", hypothesis="h1", overrides={"lr": "1"}),
-            "r5": Run(id="r5", status="running", result=2.34, step=1500,
-                      hypothesis="h1", overrides={"lr": "0.003"}),
-        },
-        listed=["x1", "x2", "x3"],
-        failures={"h1": 2, "h2": 0},
-        falsified=["h1"],
-        left_percent=70,
-        dropped=["width"],
-        asked=["r4", "r9"],
-        curves={"r1": {5: 2.5}},
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="no objective"):
-        read_context("Say hello.")
+    state = json.dumps(build_state(view, LIVE), allow_nan=False)
+    (tmp_path / "experiment_state.json").write_text(state)
+    known = rules.Known(read_state(text))
+    assert (known.metric, known.live, known.listed) == (
+        "loss",
+        ["r5"],
+        ["x1", "x2", "x3"],
+    )
+    assert (known.falsified, known.dropped, known.is_short) == (
+        ["h1"],
+        ["width"],
+        False,
+    )
+    assert known.asked == {"r4", "c1"}
+    assert known.find_ended("r2") == known.runs["r3"]
+    assert rules.get_result(known.runs["r1"]) == 2.31
+    assert rules.read_override(known.runs["r1"], "lr") == "0.01"
+    assert rules.decide(read_state(text))["experiment_list"]
+    with pytest.raises(ValueError, match="names no experiment_state"):
+        read_state("Say hello.")
 
 
 TOO_LARGE = (

@@ -63,7 +63,7 @@ AGENT = """
 import json, os, random, re, secrets, time
 from contextlib import suppress
 from pathlib import Path
-from autoexp_tui.demo.tuning.context import read_context
+from autoexp_tui.demo.tuning.agent import read_state
 
 def answer(role, prompt, directory):
     noted = f"{role} {directory.name} {secrets.token_hex(8)}"
@@ -79,13 +79,13 @@ def repair():
     return {"fix_applied": "less memory", "overrides": ["memory=8"]}
 
 def decide(prompt, call):
-    context = read_context(prompt)
-    kills = [r.id for r in context.runs.values()
-             if r.status == "running" and r.id.endswith("long")]
+    state = read_state(prompt)
+    kills = [r["run_id"] for r in state["runs"]
+             if r["status"] == "running" and r["run_id"].endswith("long")]
     made = {"reflection": f"call {call}", "kill_runs": kills, "reasoning": "by rule"}
     if "finish now" in prompt:
         return {**made, "list_unchanged": True}
-    listed = [{"id": name} for name in context.listed]
+    listed = [{"id": one["id"]} for one in state["experiment_list"]]
     if len(listed) > 8:
         return {**made, "experiment_list": listed[call % 2:]}
     new = [

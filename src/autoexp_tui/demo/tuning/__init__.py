@@ -1,4 +1,5 @@
-"""The agents of the research example: no model, rules over what the context says.
+"""The agents of the research example: no model, rules over what a prompt and the file
+that it names say.
 
-They are to show the loop, and what an agent has to go by. They know nothing but the
-prompt and the files that it names, and import nothing of ours."""
+They are to show the loop, and what an agent has to go by. They know nothing else, and
+import nothing of ours."""
