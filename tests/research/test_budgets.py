@@ -18,12 +18,12 @@ from autoexp_tui.research.budgets import (
     find_reached,
     find_refusal,
     list_crossed,
-    list_warned,
     measure_uses,
 )
 from autoexp_tui.research.events import AnswerRead, ConsultationOpened, MilestoneCrossed
 from autoexp_tui.research.options import Budgets, ResearchOptions, RoleBudget
 from autoexp_tui.research.state import Item, Research, Role, Run
+from autoexp_tui.research.warnings import list_conditions
 from tests.model.builders import job
 from tests.research.lists import Session, item, research, run
 
@@ -97,16 +97,16 @@ def test_what_a_budget_tells_when(
 ) -> None:
     uses = (Use("calls", used, limit),)
     assert [one.left_percent for one in list_crossed(research(), uses)] == crossed
-    found = list_warned(uses)
-    assert [key for key, *_ in found] == warned
-    assert {reason.code for _, _, reason, _ in found} <= CODES.keys()
+    found = list_conditions(research(), uses=uses)
+    assert [one.key for one in found] == warned
+    assert {one.why.code for one in found} <= CODES.keys()
 
 
 def test_a_warning_has_its_numbers() -> None:
-    *_, (_, severity, reason, evidence) = list_warned((Use("wall_seconds", 9e3, 1e4),))
-    assert (severity, evidence) == ("medium", ("2 h 30 of 2 h 46 used",))
+    *_, found = list_conditions(research(), uses=(Use("wall_seconds", 9e3, 1e4),))
+    assert (found.severity, found.evidence) == ("medium", ("2 h 30 of 2 h 46 used",))
     told = "below 25 % of a budget are left (time: 2 h 30 of 2 h 46 used)"
-    assert sentence(reason, 0.0) == told
+    assert sentence(found.why, 0.0) == told
 
 
 @given(st.lists(st.floats(0, 30), max_size=12), st.integers(0, 10**6))

@@ -9,15 +9,11 @@ from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import CODES, sentence
 from autoexp_tui.research import state as of_research
+from autoexp_tui.research.budgets import Use
 from autoexp_tui.research.events import ConditionFound
 from autoexp_tui.research.options import ResearchOptions
 from autoexp_tui.research.state import Hypothesis, Item, Research, Run, RunEnd
-from autoexp_tui.research.warnings import (
-    Facts,
-    LiveFacts,
-    judge_hypothesis,
-    list_conditions,
-)
+from autoexp_tui.research.warnings import LiveFacts, judge_hypothesis, list_conditions
 
 H1 = Hypothesis(id="h1", description="larger batch, lower loss")
 
@@ -68,7 +64,7 @@ def test_a_hypothesis_that_failed_three_times_is_told_with_its_runs() -> None:
         make_run("r6", None, 4, met=None),
         make_run("r7", 3.78, 5, met=False, overrides=("batch=128",)),
     )
-    (found,) = list_conditions(research, Facts())
+    (found,) = list_conditions(research)
     assert (found.key, found.severity) == ("hypothesis:h1:r3", "high")
     assert sentence(found.why, 0) == (
         "the hypothesis h1 (larger batch, lower loss) failed 3 times in a row. "
@@ -87,7 +83,7 @@ def test_a_hypothesis_is_told_once_for_each_row_of_failures() -> None:
     research, known, told = make_research(), H1, []
     for at, met in enumerate((False,) * 5 + (True,) + (False,) * 4, 1):
         known = end_runs(research, known, make_run(f"r{at}", 5 - at, at, met=met))
-        told.append((at, *note(research, list_conditions(research, Facts()))))
+        told.append((at, *note(research, list_conditions(research))))
     assert [one for one in told if len(one) > 1] == [
         (3, "hypothesis:h1:r1"),
         (9, "hypothesis:h1:r7"),
@@ -98,7 +94,7 @@ def test_a_hypothesis_that_was_given_up_is_not_told() -> None:
     research = make_research()
     known = replace(H1, status="rejected", consecutive_failures=7)
     research.hypotheses = {"h1": known}
-    assert list_conditions(research, Facts()) == []
+    assert list_conditions(research) == []
 
 
 def test_rounds_without_a_gain_are_told_once_each_time_that_as_many_passed() -> None:
@@ -108,7 +104,7 @@ def test_rounds_without_a_gain_are_told_once_each_time_that_as_many_passed() -> 
         research.judged_rounds = (*research.judged_rounds, f"c{at}")
         more = research.rounds_since_improvement + 1
         research.rounds_since_improvement = 0 if gained else more
-        told.append((at, *note(research, list_conditions(research, Facts()))))
+        told.append((at, *note(research, list_conditions(research))))
     assert [one for one in told if len(one) > 1] == [
         (3, "rounds:3"), (6, "rounds:6"), (11, "rounds:11"),
     ]  # fmt: skip
@@ -126,7 +122,7 @@ def test_the_evidence_of_rounds_without_a_gain_is_their_runs() -> None:
         judged_rounds=("c1", "c2", "c3", "c4"),
         rounds_since_improvement=3,
     )
-    (found,) = list_conditions(research, Facts())
+    (found,) = list_conditions(research)
     assert [line.partition(":")[0] for line in found.evidence] == ["r2", "r3", "r5"]
     assert "the best is still 2, of r1" in sentence(found.why, 0)
 
@@ -138,36 +134,37 @@ def warned(code: str, job: str) -> Warned:
                   evidence="", raised_at=1.0)  # fmt: skip
 
 
-BUDGET = ConditionFound(key="budget:calls:25", severity="medium", why=why("notice"))
-
-
 @pytest.mark.parametrize(("facts", "keys"), [
-    (Facts(session_warnings={"1": warned("plateau", "r1.a")}), "plateau:r1"),
-    (Facts(session_warnings={"1": warned("divergence", "r1.a")}), "divergence:r1"),
-    (Facts(session_warnings={"1": warned("stall", "r1.a"),
+    ({"session_warnings": {"1": warned("plateau", "r1.a")}}, "plateau:r1"),
+    ({"session_warnings": {"1": warned("divergence", "r1.a")}}, "divergence:r1"),
+    ({"session_warnings": {"1": warned("stall", "r1.a"),
                              "2": warned("plateau", "r2.a"),  # it has ended
-                             "3": warned("plateau", "elsewhere")}), ""),
-    (Facts(runs={"r1": LiveFacts(seconds=9, idle_gpu_seconds=120)}), "gpu:r1"),
-    (Facts(runs={"r1": LiveFacts(seconds=9, idle_gpu_seconds=119)}), ""),
-    (Facts(runs={"r1": LiveFacts(seconds=600, has_metric=False)}), "no_metric:r1"),
-    (Facts(runs={"r1": LiveFacts(seconds=599, has_metric=False)}), ""),
-    (Facts(runs={"r1": LiveFacts(seconds=600)}), ""),
-    (Facts(runs={"r2": LiveFacts(seconds=600, has_metric=False)}), ""),
-    (Facts(budgets=(BUDGET,)), "budget:calls:25"),
+                             "3": warned("plateau", "elsewhere")}}, ""),
+    ({"runs": {"r1": LiveFacts(seconds=9, idle_gpu_seconds=120)}}, "gpu:r1"),
+    ({"runs": {"r1": LiveFacts(seconds=9, idle_gpu_seconds=119)}}, ""),
+    ({"runs": {"r1": LiveFacts(seconds=600, has_metric=False)}}, "no_metric:r1"),
+    ({"runs": {"r1": LiveFacts(seconds=599, has_metric=False)}}, ""),
+    ({"runs": {"r1": LiveFacts(seconds=600)}}, ""),
+    ({"runs": {"r2": LiveFacts(seconds=600, has_metric=False)}}, ""),
+    ({"uses": (Use("calls", 8, 10),)}, "budget_used_calls_50 budget_used_calls_80 "
+     "budget_low_calls"),
 ])  # fmt: skip
-def test_what_live_runs_and_budgets_show_is_told_once(facts: Facts, keys: str) -> None:
+def test_what_live_runs_and_budgets_show_is_told_once(
+    facts: dict[str, Any], keys: str
+) -> None:
     research = make_research(make_run("r1"), make_run("r2", 2.0, 1))
-    found = list_conditions(research, facts)
+    found = list_conditions(research, **facts)
     assert " ".join(one.key for one in found) == keys
     assert all(one.why.code in CODES for one in found)
     assert {one.severity for one in found} <= {"low", "medium"}
     note(research, found)
-    assert list_conditions(research, facts) == []
+    assert list_conditions(research, **facts) == []
 
 
 def test_a_flat_loss_names_its_run() -> None:
-    facts = Facts(session_warnings={"1": warned("plateau", "r1.a")})
-    (found,) = list_conditions(make_research(make_run("r1")), facts)
+    facts = {"1": warned("plateau", "r1.a")}
+    known = make_research(make_run("r1"))
+    (found,) = list_conditions(known, session_warnings=facts)
     assert sentence(found.why, 0).startswith(
         "loss of r1 fell less than 1 % in 500 steps"
     )

@@ -8,7 +8,7 @@ calls alone: what they have paid for is still run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from statistics import median
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 MILESTONES: Final = (75, 50, 25, 10)
 """Percent of a budget that are left."""
-_USED_WARNINGS: Final[tuple[tuple[int, Severity], ...]] = ((50, "low"), (80, "medium"))
+USED_WARNINGS: Final[tuple[tuple[int, Severity], ...]] = ((50, "low"), (80, "medium"))
 """Percent of a budget that are used."""
-_LOW_PERCENT: Final = 25
+LOW_PERCENT: Final = 25
 """Below so much of a budget left it is a warning."""
 _ENDING: Final = frozenset({"wall_seconds", "gpu_hours"})
 """When these are used up nothing more begins."""
@@ -135,23 +135,6 @@ def list_crossed(research: Research, uses: tuple[Use, ...]) -> list[Milestone]:
     return [one for one in found if one not in research.milestones]
 
 
-def list_warned(
-    uses: tuple[Use, ...],
-) -> Iterator[tuple[str, Severity, Why, tuple[str, ...]]]:
-    """What there is to warn of: key, severity, reason, evidence. Each holds from then
-    on; whoever warns keeps the keys."""
-    for use in uses:
-        words = use.words
-        evidence = (f"{words['spent']} of {words['limit']} used",)
-        for percent, severity in _USED_WARNINGS:
-            if use.is_used(percent):
-                told = why("budget_used", percent=percent, **words)
-                yield f"budget_used_{use.name}_{percent}", severity, told, evidence
-        if use.left < _LOW_PERCENT / 100:
-            told = why("budget_low", percent=_LOW_PERCENT, **words)
-            yield f"budget_low_{use.name}", "medium", told, evidence
-
-
 def find_reached(uses: tuple[Use, ...]) -> Why | None:
     """Why nothing more begins: the time or the GPU hours are used up."""
     ending = (use for use in uses if use.name in _ENDING)
@@ -161,8 +144,8 @@ def find_reached(uses: tuple[Use, ...]) -> Why | None:
 
 def find_next_mark(use: Use) -> float:
     """How much of a budget is used when there is next something to tell of it."""
-    percents = {100, *(percent for percent, _ in _USED_WARNINGS)}
-    percents |= {100 - percent for percent in (*MILESTONES, _LOW_PERCENT)}
+    percents = {100, *(percent for percent, _ in USED_WARNINGS)}
+    percents |= {100 - percent for percent in (*MILESTONES, LOW_PERCENT)}
     marks = (use.limit * percent / 100 for percent in sorted(percents))
     return next((mark for mark in marks if mark > use.used), use.limit)
 

@@ -24,7 +24,6 @@ from autoexp_tui.research.budgets import (
     find_reached,
     find_refusal,
     list_crossed,
-    list_warned,
     measure_uses,
 )
 from autoexp_tui.research.consultations import DECISION, TOO_LATE, Consultations
@@ -48,7 +47,7 @@ from autoexp_tui.research.state import (
     research_of,
 )
 from autoexp_tui.research.triggers import find_call_time, find_wake, list_fired
-from autoexp_tui.research.warnings import Facts, LiveFacts, list_conditions
+from autoexp_tui.research.warnings import LiveFacts, list_conditions
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
@@ -237,16 +236,8 @@ class _Loop:
             for run in self.research.list_live()
             if (found := self._measure_run(run)) is not None
         }
-        budgets = (
-            events.ConditionFound(key=key, severity=severity, why=reason, evidence=told)
-            for key, severity, reason, told in list_warned(uses)
-        )
-        facts = Facts(
-            runs=runs,
-            session_warnings=self.context.state.warnings,
-            budgets=tuple(budgets),
-        )
-        for condition in list_conditions(self.research, facts):
+        warned = self.context.state.warnings
+        for condition in list_conditions(self.research, runs, warned, uses):
             self.emit(condition)
         least = self.options.no_metric_seconds
         for one in runs.values():

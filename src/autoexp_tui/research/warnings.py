@@ -9,11 +9,13 @@ live run is warned of once for each kind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.model.states import Why, why
+from autoexp_tui.research.budgets import LOW_PERCENT, USED_WARNINGS
 from autoexp_tui.research.events import ConditionFound
 from autoexp_tui.research.state import Hypothesis, Research, Run, RunEnd
 from autoexp_tui.text.sanitize import clean_line
@@ -21,7 +23,10 @@ from autoexp_tui.text.spelling import format_number
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import Warned
+    from autoexp_tui.research.budgets import Use
+    from autoexp_tui.research.state import Severity
 
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 LOW_GPU_SECONDS: Final = 120.0
 """For which the GPUs of a run must be little used."""
 MOST_EVIDENCE: Final = 20
@@ -44,26 +49,20 @@ class LiveFacts:
     sample was read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What conditions ask beside what is known of the research itself."""
-
-    runs: Mapping[str, LiveFacts] = field(default_factory=dict)
-    """By run."""
-    session_warnings: Mapping[str, Warned] = field(default_factory=dict)
-    """The session's own: the monitor's findings about losses are among them."""
-    budgets: tuple[ConditionFound, ...] = ()
-    """What is to be told of budgets, each with its key."""
-
-
-def list_conditions(research: Research, facts: Facts) -> list[ConditionFound]:
-    """What is to be warned of and was not yet; the gravest first."""
+def list_conditions(
+    research: Research,
+    runs: Mapping[str, LiveFacts] = _NOTHING,
+    session_warnings: Mapping[str, Warned] = _NOTHING,
+    uses: tuple[Use, ...] = (),
+) -> list[ConditionFound]:
+    """What is to be warned of and was not yet; the gravest first. `runs`: live ones;
+    `session_warnings`: the monitor's findings about losses are among them."""
     found = (
         *_find_falsified(research),
         *_find_no_gain(research),
-        *facts.budgets,
-        *_find_ill_losses(research, facts),
-        *_find_little_use(research, facts),
+        *_find_used(uses),
+        *_find_ill_losses(research, session_warnings),
+        *_find_little_use(research, runs),
     )
     fresh = {one.key: one for one in found if one.key not in research.warnings}
     return list(fresh.values())
@@ -128,14 +127,39 @@ def _find_no_gain(research: Research) -> Iterator[ConditionFound]:
     yield ConditionFound(key=key, severity="high", why=reason, evidence=told)
 
 
+def _find_used(uses: tuple[Use, ...]) -> Iterator[ConditionFound]:
+    """Budgets of which much is used. Each holds from then on."""
+    for use in uses:
+        words = use.words
+        found: list[tuple[str, Severity, Why]] = [
+            (
+                f"used_{use.name}_{percent}",
+                severity,
+                why("budget_used", percent=percent, **words),
+            )
+            for percent, severity in USED_WARNINGS
+            if use.is_used(percent)
+        ]
+        if use.left < LOW_PERCENT / 100:
+            low = why("budget_low", percent=LOW_PERCENT, **words)
+            found.append((f"low_{use.name}", "medium", low))
+        told = (f"{words['spent']} of {words['limit']} used",)
+        for name, severity, reason in found:
+            yield ConditionFound(
+                key=f"budget_{name}", severity=severity, why=reason, evidence=told
+            )
+
+
 _OF_LOSSES: Final = {"plateau": "run_plateau", "divergence": "run_divergence"}
 """Code of the monitor's finding -> of ours, which names the run."""
 
 
-def _find_ill_losses(research: Research, facts: Facts) -> Iterator[ConditionFound]:
+def _find_ill_losses(
+    research: Research, session_warnings: Mapping[str, Warned]
+) -> Iterator[ConditionFound]:
     """Losses of live runs that are flat or rise, as the monitor found."""
     owners = {job: run.id for run in research.list_live() for job in run.jobs}
-    for warned in facts.session_warnings.values():
+    for warned in session_warnings.values():
         code, run = _OF_LOSSES.get(warned.why.code), owners.get(warned.job)
         if code is None or run is None:
             continue
@@ -143,12 +167,13 @@ def _find_ill_losses(research: Research, facts: Facts) -> Iterator[ConditionFoun
         yield ConditionFound(key=f"{warned.why.code}:{run}", severity="low", why=reason)
 
 
-def _find_little_use(research: Research, facts: Facts) -> Iterator[ConditionFound]:
+def _find_little_use(
+    research: Research, runs: Mapping[str, LiveFacts]
+) -> Iterator[ConditionFound]:
     """Live runs that use their GPUs little, or tell nothing."""
     most = research.options.no_metric_seconds
     for run in research.live:
-        known = facts.runs.get(run)
-        if known is None:
+        if (known := runs.get(run)) is None:
             continue
         idle = known.idle_gpu_seconds or 0.0
         if idle >= LOW_GPU_SECONDS:
