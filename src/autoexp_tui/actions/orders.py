@@ -26,7 +26,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.rules import Action, Armed
 from autoexp_tui.model.state import Ask, JobRecord
-from autoexp_tui.model.states import BEGUN, Cause, JobState, Why, why
+from autoexp_tui.model.states import ACTIVE, BEGUN, Cause, JobState, Why, why
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 
@@ -204,6 +204,18 @@ def end_job(
     )
     if state is JobState.COMPLETED and job.spec.fingerprint:
         emit_order(context, NoteDone(job=job.name))
+
+
+def end_jobs(
+    context: DecisionContext, jobs: Iterable[JobRecord], reason: Why, cause: Cause
+) -> None:
+    """Order the end of what jobs run, as one order; those that wait are cancelled."""
+    live = [job for job in jobs if not job.ended]
+    active = [job for job in live if job.state in ACTIVE]
+    cancel_attempts(context, active, reason, cause)
+    for job in live:
+        if job not in active:
+            end_job(context, job, JobState.CANCELLED, cause, reason)
 
 
 def explain_wait(context: DecisionContext, job: JobRecord, reason: Why) -> None:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.actions.orders import (
     ask_person,
-    cancel_attempts,
     emit_order_once,
-    end_job,
+    end_jobs,
     withdraw_question,
 )
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.state import VOID
-from autoexp_tui.model.states import ACTIVE, Cause, JobState, why
+from autoexp_tui.model.states import Cause, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.budgets import estimate_item, measure_uses
@@ -29,7 +28,6 @@ from autoexp_tui.research.state import PART, Consultation, Decided, Line, Resear
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
     from autoexp_tui.model.event import Event
-    from autoexp_tui.model.state import JobRecord
 
 DECISION: Final = "decision"
 """Questions are `decision/<consultation>`."""
@@ -82,17 +80,10 @@ class Consultations:
         is_unwanted = bool(one.ending) or self.research.stopped is not None
         if not job.ended:
             if is_unwanted:
-                self.end_call(job)
+                end_jobs(self.context, [job], why("ended_by_hand"), Cause.USER)
             return
         # However it ended: what it paid for may be there. What led to it is not lost.
         emit_order_once(self.context, effects.ReadCall(consultation=one.id))
-
-    def end_call(self, job: JobRecord) -> None:
-        reason = why("ended_by_hand")
-        if job.state in ACTIVE:
-            cancel_attempts(self.context, [job], reason, Cause.USER)
-        else:
-            end_job(self.context, job, JobState.CANCELLED, Cause.USER, reason)
 
     @property
     def _granted_kinds(self) -> frozenset[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from autoexp_tui.actions.orders import cancel_attempts, end_job
+from autoexp_tui.actions.orders import end_jobs
 from autoexp_tui.events.jobs import JobEnded, JobRevived
-from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
+from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.model.wording import format_cause_of_end
 from autoexp_tui.research import events
 from autoexp_tui.research.budgets import measure_gpu_seconds
@@ -68,7 +68,7 @@ def end_run(
 ) -> None:
     """Order the end of all that a run still does."""
     context.draft.emit(events.KillTriggered(run=run.id, shown=shown))
-    _end_jobs(context, list_jobs(run, context.state.jobs), reason, cause)
+    end_jobs(context, list_jobs(run, context.state.jobs), reason, cause)
 
 
 def end_late(context: DecisionContext, research: Research, run: Run) -> None:
@@ -79,28 +79,14 @@ def end_late(context: DecisionContext, research: Research, run: Run) -> None:
     jobs = [
         job
         for job in list_jobs(run, context.state.jobs)
-        if not job.ended
-        and not any(
+        if not any(
             one.number > 1 or one.is_told_to_end or one.ordered_at < run.killed_at
             for one in job.attempts
         )
     ]
-    if research.budget_reached is not None:
-        _end_jobs(context, jobs, research.budget_reached, Cause.BUDGET)
-    else:
-        reason = why("kill_criterion", text=run.kill_shown)
-        _end_jobs(context, jobs, reason, Cause.KILL_CRITERION)
-
-
-def _end_jobs(
-    context: DecisionContext, jobs: Sequence[JobRecord], reason: Why, cause: Cause
-) -> None:
-    cancel_attempts(
-        context, [job for job in jobs if job.state in ACTIVE], reason, cause
-    )
-    for job in jobs:
-        if not job.ended and job.state not in ACTIVE:
-            end_job(context, job, JobState.CANCELLED, cause, reason)
+    over = research.budget_reached
+    reason = over or why("kill_criterion", text=run.kill_shown)
+    end_jobs(context, jobs, reason, Cause.BUDGET if over else Cause.KILL_CRITERION)
 
 
 def judge_run(
@@ -132,35 +118,38 @@ def _find_end(
     jobs: Sequence[JobRecord],
     problem: str,
 ) -> RunEnd:
-    bad = [job for job in jobs if job.state is not JobState.COMPLETED]
-    last = bad[0] if bad else None
-    cause, mechanical = last.cause if last else None, ""
+    bad = next((job for job in jobs if job.state is not JobState.COMPLETED), None)
+    cause = bad.cause if bad else None
+    outcome, mechanical = _name_outcome(cause, is_bad=bool(bad or problem)), ""
+    if bad is not None:
+        told = format_cause_of_end(cause, bad.state) if cause else bad.state.value
+        evidence = bad.attempt.evidence if bad.attempt else ""
+        problem = run.kill_shown or ": ".join(filter(None, (told, evidence)))
+        live = context.find_run(bad.name)
+        if outcome == "failed":
+            tail = live.tail if live else ""
+            mechanical = classify_failure(cause or "", tail or evidence)
     ended = RunEnd(
-        outcome="failed",
+        outcome=outcome,
         at=context.now.t,
         cause=cause.value if cause else "",
         problem=problem,
+        mechanical=mechanical,
         result=_read_result(research, jobs),
         step=max((job.noted.step for job in jobs if job.noted), default=None),
         gpu_seconds=measure_gpu_seconds(run, context.state.jobs, context.now.t),
     )
-    if not problem and last is None:
-        ended = replace(ended, outcome="completed")
-    elif last is not None:
-        told = format_cause_of_end(cause, last.state) if cause else last.state.value
-        evidence = last.attempt.evidence if last.attempt else ""
-        told = f"{told}: {evidence}" if evidence else told
-        problem = run.kill_shown or told
-        if cause in _KILLED:
-            ended = replace(ended, outcome="killed")
-        elif cause is Cause.USER:
-            ended = replace(ended, outcome="cancelled")
-        else:
-            live = context.find_run(last.name)
-            tail = live.tail if live else ""
-            mechanical = classify_failure(ended.cause, tail or evidence)
-        ended = replace(ended, problem=problem, mechanical=mechanical)
     return _judge_expected(research, run, jobs, ended)
+
+
+def _name_outcome(
+    cause: Cause | None, *, is_bad: bool
+) -> Literal["completed", "failed", "killed", "cancelled"]:
+    if not is_bad:
+        return "completed"
+    if cause is Cause.USER:
+        return "cancelled"
+    return "killed" if cause in _KILLED else "failed"
 
 
 def _read_result(research: Research, jobs: Iterable[JobRecord]) -> float | None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from autoexp_tui.actions.orders import (
     ask_person,
-    cancel_attempts,
     emit_order,
     emit_order_once,
-    end_job,
+    end_jobs,
     is_ordered,
 )
 from autoexp_tui.events.jobs import JobRevived
@@ -245,13 +244,8 @@ class _Search:
                 self.context.draft.emit(stopped)
             elif live:
                 self._wake_at(now.lived + limit - used)
-        if reason is None:
-            return
-        cancel_attempts(self.context, live, reason, Cause.BUDGET)
-        for job in jobs:
-            if not job.ended and job.state not in ACTIVE:
-                state = JobState.CANCELLED
-                end_job(self.context, job, state, Cause.BUDGET, reason)
+        if reason is not None:
+            end_jobs(self.context, jobs, reason, Cause.BUDGET)
 
     def _collect(self, evaluation: Evaluation, ending: Why | None) -> None:
         emit_order_once(
