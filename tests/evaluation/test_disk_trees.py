@@ -15,6 +15,7 @@ from autoexp_tui.tree.effects import WriteViews
 from autoexp_tui.tree.ports import GitWork
 from autoexp_tui.tree.views import list_comparison, list_search
 from autoexp_tui.worktrees.refs import list_refs
+from autoexp_tui.worktrees.tree_repository import Git
 from tests.evaluation.one_evaluation import (
     GAIN,
     OneEvaluation,
@@ -54,7 +55,7 @@ def test_a_rejected_candidate_loses_its_worktree_and_ref_unless_they_are_kept(
     one.evaluate(one.begin())
     assert one.trees.work(GitWork(rejected=("e1",))) == []
     assert (one.directory / "cand" / "1").exists() is keeps
-    refs = list_refs(one.trees.repository)
+    refs = list_refs(Git(one.trees.repository))
     assert ("refs/tree/r/e1" in refs) is keeps
     assert (one.home / "candidate.patch").read_text()
 

@@ -59,7 +59,7 @@ def commit_nodes(tree: TreeRepository, found: dict[str, Any]) -> None:
             continue
         parent = found["nodes"][node["parent_node_id"]]["commit"]
         place = Place("cand", node["node_id"][1:])
-        where = add_worktree(tree, place, parent)
+        where = add_worktree(Git(tree), place, parent)
         write_files(where, {"solver.py": f"step = '{node['node_id']}'\n"})
         node["commit"] = commit_files(tree, parent, place).commit
 

@@ -87,7 +87,7 @@ def top(origin: Path, tmp_path: Path) -> Path:
 def build_request(top: Path, directory: Path, script: str) -> Request:
     tree = open_repository(top, "r1", directory)
     commit = Git(tree).resolve("HEAD")
-    update_ref(tree, tree.get_ref(Place("wt", "0")), new=commit)
+    update_ref(Git(tree), tree.get_ref(Place("wt", "0")), new=commit)
     write_files(directory, {"idea.md": "# Move less\n"})
     limits = Limits(wall_seconds=20.0, stop_seconds=0.1)
     command = ("/bin/sh", "-ec", script)
@@ -140,7 +140,7 @@ def test_what_leaves_the_measure_alone_is_committed_by_us(
     request = build_request(top, tmp_path / "session", script)
     made = implement(request)
     assert (made.files, made.isolation) == (1, "none: nothing is promised")
-    assert list_refs(request.repository)["refs/tree/r1/e1"] == made.commit
+    assert list_refs(Git(request.repository))["refs/tree/r1/e1"] == made.commit
     assert call_git(top, "log", "-1", "--format=%an %s", made.commit).strip() == (
         "autoexp-tree Move less"
     )

@@ -1,21 +1,20 @@
 """A git in memory that outlives engines: refs, commits, and how each ref was moved.
 
-It stands in for `worktrees.tree_repository.Git`, so that what calls git is the real
-thing; an engine may die before and after each call. Worktrees are real directories.
+What calls git is the real thing; an engine may die before and after each call.
+Worktrees are real directories.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from unittest import mock
 
 from autoexp_tui.model.ids import digest
 from autoexp_tui.storage.repository import GitFailed
-from autoexp_tui.worktrees import checkouts, refs
 from autoexp_tui.worktrees.checkouts import add_worktree
-from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
+from autoexp_tui.worktrees.refs import list_refs, update_ref
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 from tests.support.sim_tally import Danger
 
 CALL_RATE = 0.01
@@ -27,7 +26,7 @@ FOREIGN = "of-somebody-else"
 """What a ref holds that is not the search's."""
 
 
-class MemoryGit:
+class MemoryGit(Git):
     """The repository of one campaign."""
 
     def __init__(self, root: Path, danger: Danger) -> None:
@@ -47,14 +46,6 @@ class MemoryGit:
         (root / "checkout" / "own.txt").write_text("the user's")
 
     @contextmanager
-    def standing_in(self) -> Iterator[None]:
-        """Be the git of all that calls one."""
-        with ExitStack() as stack:
-            for module in (refs, checkouts):
-                stack.enter_context(mock.patch.object(module, "Git", self._open))
-            yield
-
-    @contextmanager
     def as_agent(self) -> Iterator[None]:
         """What calls git now runs in a job: no engine dies with it."""
         self._is_agent = True
@@ -62,9 +53,6 @@ class MemoryGit:
             yield
         finally:
             self._is_agent = False
-
-    def _open(self, _tree: TreeRepository) -> MemoryGit:
-        return self
 
     def run(
         self,
@@ -85,7 +73,7 @@ class MemoryGit:
         match words:
             case ("for-each-ref", _, prefix):
                 named = [(n, at) for n, at in self.refs.items() if n.startswith(prefix)]
-                return "".join(f"{at} {name}\n" for name, at in named)
+                return "".join(f"{name} {at}\n" for name, at in named)
             case ("update-ref", *_):
                 self._move(*data.split())
             case ("read-tree", *_, commit) if place is not None:
@@ -111,12 +99,12 @@ class MemoryGit:
         """What an implementation does in the end: the same change of the same node
         makes the same commit."""
         place = Place("cand", evaluation[1:])
-        add_worktree(self.tree, place, parent)
+        add_worktree(self, place, parent)
         made = f"{evaluation}-{digest(parent, change, length=8)}"
         self.commits.setdefault(evaluation, set()).add(made)
         ref = self.tree.get_ref(place)
-        old = refs.list_refs(self.tree).get(ref, "")
-        refs.update_ref(self.tree, ref, new=made, old=old)
+        old = list_refs(self).get(ref, "")
+        update_ref(self, ref, new=made, old=old)
         return made
 
     def list_worktrees(self) -> set[str]:

@@ -370,10 +370,6 @@ class TreeCampaign(Campaign):
         holder.engine.begin([*first, told.TreeBegun(run="r")])
         return holder
 
-    def run(self) -> None:
-        with self.trees.git.standing_in():
-            super().run()
-
     def vandal(self) -> None:
         """Somebody makes a ref that the search is about to make."""
         tree = find_tree(self.state)

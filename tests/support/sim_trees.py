@@ -179,8 +179,8 @@ class SimTrees(FakeTrees):
     # ------------------------------------------------------------- the search's port
     def open(self, run: str, options: TreeOptions) -> tuple[TreeOpened, Sequence[str]]:
         opened = super().open(run, options)
-        update_ref(self.git.tree, self.git.tree.get_ref(Place("wt", "0")), new="root")
-        add_worktree(self.git.tree, Place("wt", "0"), "root")
+        update_ref(self.git, self.git.tree.get_ref(Place("wt", "0")), new="root")
+        add_worktree(self.git, Place("wt", "0"), "root")
         return opened
 
     def write_pack(self, request: PackRequest) -> Packed:
@@ -226,18 +226,18 @@ class SimTrees(FakeTrees):
     def work(self, work: GitWork) -> Sequence[Leftover]:
         """As `DiskTrees.work`, but that some worktrees cannot be removed at first."""
         tree, left = self.git.tree, list[Leftover]()
-        found = list_refs(tree)
+        found = list_refs(self.git)
         for node in work.nodes:
             names = {"evaluation": node.evaluation[1:], "node": node.id[1:]}
-            left += promote(tree, commit=node.commit, **names)
+            left += promote(self.git, commit=node.commit, **names)
         for name in work.rejected:
             place = Place("cand", name[1:])
             cleanup = list_cleanup(tree, place, found.get(tree.get_ref(place), ""))
             if random.Random(f"{self.seed} stuck {name}").random() < 0.05:
                 left.append(replace(cleanup[0], reason="it is busy"))
                 cleanup = cleanup[1:]
-            left += retry_cleanup(tree, cleanup)
-        return [*left, *retry_cleanup(tree, work.leftovers)]
+            left += retry_cleanup(self.git, cleanup)
+        return [*left, *retry_cleanup(self.git, work.leftovers)]
 
     def write_views(self, tree: Tree, engine: Mapping[str, Any]) -> None:
         self.search = list_search(tree, tree.options)

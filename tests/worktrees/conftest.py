@@ -88,4 +88,4 @@ def commit_files(
     message: str = "an idea\n",
 ) -> CandidateCommit:
     record = CommitRecord(parent=root, message=message, epoch=1_700_000_000)
-    return commit_candidate(tree, place, record, RULES)
+    return commit_candidate(Git(tree), place, record, RULES)

@@ -18,10 +18,9 @@ from autoexp_tui.worktrees.candidates import (
     commit_candidate,
 )
 from autoexp_tui.worktrees.checkouts import add_worktree, restore_worktree
-from autoexp_tui.worktrees.diffs import read_patch
 from autoexp_tui.worktrees.promotion import prune
 from autoexp_tui.worktrees.refs import update_ref
-from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 from tests.worktrees.conftest import (
     CANDIDATE,
     RULES,
@@ -34,7 +33,7 @@ from tests.worktrees.conftest import (
 
 @pytest.fixture
 def worktree(tree: TreeRepository, root: str) -> Path:
-    return add_worktree(tree, CANDIDATE, root)
+    return add_worktree(Git(tree), CANDIDATE, root)
 
 
 def refuse(tree: TreeRepository, root: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -49,12 +48,12 @@ def test_the_same_files_make_the_same_commit_with_author_date_and_message(
     before = describe_users_part(top)
     other = Place("cand", "2")
     write_files(worktree, {"solver.py": "step = 2\n", "new.py": "a\nb\n", "a.log": ""})
-    write_files(add_worktree(tree, other, root), {"new.py": "a\nb\n"})
+    write_files(add_worktree(Git(tree), other, root), {"new.py": "a\nb\n"})
     write_files(tree.get_worktree(other), {"solver.py": "step = 2\n"})
     first, again = commit_files(tree, root), commit_files(tree, root)
     assert first == again
     assert commit_files(tree, root, other).commit == first.commit
-    numbers = [(one.path, one.added, one.removed) for one in first.changes]
+    numbers = [(one.path, one.added, one.removed) for one in first.diff.changes]
     assert numbers == [("new.py", 2, 0), ("solver.py", 1, 3)]
     shown = call_git(top, "log", "-1", "--format=%P|%an|%ce|%at|%cI|%B", first.commit)
     assert shown.split("|") == [
@@ -147,10 +146,10 @@ def test_only_what_is_editable_may_change(
     rules = replace(RULES, editable=("solver.py", "package"))
     record = CommitRecord(parent=root, message="x", epoch=1)
     write_files(worktree, {"solver.py": "x", "package/deep/module.py": "y"})
-    assert len(commit_candidate(tree, CANDIDATE, record, rules).changes) == 2
+    assert len(commit_candidate(Git(tree), CANDIDATE, record, rules).diff.changes) == 2
     write_files(worktree, {"other.py": ""})
     with pytest.raises(CandidateRefused, match=r"` names may change: other\.py"):
-        commit_candidate(tree, CANDIDATE, record, rules)
+        commit_candidate(Git(tree), CANDIDATE, record, rules)
 
 
 def test_a_refused_candidate_may_be_mended_and_committed(
@@ -160,7 +159,7 @@ def test_a_refused_candidate_may_be_mended_and_committed(
     assert refuse(tree, root)
     (worktree / "tests/x.py").unlink()
     tree.get_index(CANDIDATE).with_suffix(".lock").touch()  # a git that was killed
-    assert [one.path for one in commit_files(tree, root).changes] == ["solver.py"]
+    assert [one.path for one in commit_files(tree, root).diff.changes] == ["solver.py"]
 
 
 def change_kinds(at: Path) -> None:
@@ -188,14 +187,14 @@ def test_the_commit_holds_what_the_worktree_holds(
 ) -> None:
     change(worktree)
     made = commit_files(tree, root)
-    twin = add_worktree(tree, Place("wt", "1"), made.commit)
+    twin = add_worktree(Git(tree), Place("wt", "1"), made.commit)
     compared = subprocess.run(
         ["diff", "-r", "--no-dereference", worktree, twin],
         capture_output=True,
         check=False,
     )
     assert (compared.returncode, compared.stdout) == (0, b"")
-    paths = [os.fsencode(one.path) for one in made.changes]
+    paths = [os.fsencode(one.path) for one in made.diff.changes]
     assert len(paths) >= 5
     assert sorted(paths) == paths
 
@@ -205,11 +204,11 @@ def test_links_to_inputs_are_no_part_of_it_and_must_stay(
 ) -> None:
     write_files(top, {"data/big.bin": "x", "notes/raw/a": "x"})
     tree = replace(tree, link_paths=("data", "notes/raw"))
-    worktree = add_worktree(tree, CANDIDATE, root)
+    worktree = add_worktree(Git(tree), CANDIDATE, root)
     assert (worktree / "notes/raw/a").read_text() == "x"
     write_files(worktree, {"solver.py": "x"})
     made = commit_files(tree, root)
-    assert [one.path for one in made.changes] == ["solver.py"]
+    assert [one.path for one in made.diff.changes] == ["solver.py"]
     (worktree / "data").unlink()
     write_files(worktree, {"data/big.bin": "forged"})
     assert refuse(tree, root) == [("tampered", ())]
@@ -240,13 +239,13 @@ def test_nothing_that_the_repository_or_the_candidate_names_is_run(
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(tmp_path))
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", str(script))
-    worktree = add_worktree(tree, CANDIDATE, root)
+    worktree = add_worktree(Git(tree), CANDIDATE, root)
     write_files(worktree, {"solver.py": "step = 2\n"})
     made = commit_files(tree, root)
-    update_ref(tree, tree.get_ref(CANDIDATE), new=made.commit)
-    restore_worktree(tree, CANDIDATE, made.commit, root_commit=root)
-    assert "+step = 2" in read_patch(tree, root, made.commit)[0]
-    assert prune(tree, CANDIDATE, made.commit) == ()
+    update_ref(Git(tree), tree.get_ref(CANDIDATE), new=made.commit)
+    restore_worktree(Git(tree), CANDIDATE, made.commit, root_commit=root)
+    assert "+step = 2" in made.diff.cut_patch()
+    assert prune(Git(tree), CANDIDATE, made.commit) == ()
     assert not ran.exists()
     monkeypatch.undo()
     call_git(top, "checkout", "-q", "-b", "other", ok=False)

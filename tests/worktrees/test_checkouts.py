@@ -15,7 +15,7 @@ from autoexp_tui.worktrees.checkouts import (
     build_environment,
     restore_worktree,
 )
-from autoexp_tui.worktrees.tree_repository import DETACHED, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import DETACHED, Git, Place, TreeRepository
 from tests.worktrees.conftest import (
     CANDIDATE,
     FILES,
@@ -43,7 +43,7 @@ def test_a_worktree_holds_the_commit_and_a_git_that_leads_nowhere(
 ) -> None:
     (top / "solver.py").write_text("later\n")
     call_git(top, "commit", "-q", "-a", "-m", "second")
-    worktree = add_worktree(tree, CANDIDATE, root)
+    worktree = add_worktree(Git(tree), CANDIDATE, root)
     assert worktree == tree.root / "cand" / "1"
     found = {str(p.relative_to(worktree)) for p in worktree.rglob("*") if p.is_file()}
     assert found == {*FILES, ".git"}
@@ -55,7 +55,7 @@ def test_git_called_in_a_worktree_reaches_no_repository(
     tree: TreeRepository, top: Path, root: str, has_git: bool
 ) -> None:
     inside = replace(tree, root=top / "state")  # within the user's checkout
-    worktree = add_worktree(inside, CANDIDATE, root)
+    worktree = add_worktree(Git(inside), CANDIDATE, root)
     before = describe_users_part(top)
     if not has_git:
         (worktree / ".git").unlink()
@@ -94,16 +94,16 @@ def test_what_a_kill_or_a_stranger_left_is_made_anew(
     index, worktree = tree.get_index(CANDIDATE), tree.get_worktree(CANDIDATE)
     index.parent.mkdir(parents=True)
     leave(tree, index, worktree)
-    add_worktree(tree, CANDIDATE, root)
+    add_worktree(Git(tree), CANDIDATE, root)
     assert "package/junk.py" not in read_all(worktree)
     assert not worktree.is_symlink()
     assert (worktree / "solver.py").exists()
 
 
 def test_one_that_is_whole_is_left_as_it_is(tree: TreeRepository, root: str) -> None:
-    worktree = add_worktree(tree, CANDIDATE, root)
+    worktree = add_worktree(Git(tree), CANDIDATE, root)
     (worktree / "solver.py").write_text("work in progress\n")
-    add_worktree(tree, CANDIDATE, root)
+    add_worktree(Git(tree), CANDIDATE, root)
     assert (worktree / "solver.py").read_text() == "work in progress\n"
 
 
@@ -144,11 +144,11 @@ def test_a_worktree_is_exactly_the_commit_again(
 ) -> None:
     (top / "data").mkdir()
     tree = replace(tree, link_paths=("data",))
-    worktree = add_worktree(tree, CANDIDATE, root)
+    worktree = add_worktree(Git(tree), CANDIDATE, root)
     fresh = read_all(worktree)
     assert fresh["data"] == str(top / "data")
     change(worktree)
-    restore_worktree(tree, CANDIDATE, root)
+    restore_worktree(Git(tree), CANDIDATE, root)
     assert read_all(worktree) == fresh
     for outside in worktree.parent.glob("outside/*"):
         assert outside.read_text() == "foreign"
@@ -165,7 +165,7 @@ def test_protected_paths_come_from_the_root(
     call_git(top, "commit", "-q", "-m", "a person changed the tests")
     commit = call_git(top, "rev-parse", "HEAD").strip()
     worktree = restore_worktree(
-        tree, CANDIDATE, commit, root_commit=root, protected_paths=("tests",)
+        Git(tree), CANDIDATE, commit, root_commit=root, protected_paths=("tests",)
     )
     names = {*FILES, "b.py"}
     assert {name for name in read_all(worktree) if "." in name} - {".git"} == names
@@ -175,13 +175,13 @@ def test_protected_paths_come_from_the_root(
 def test_a_candidate_that_is_committed_and_restored_holds_its_files(
     tree: TreeRepository, root: str
 ) -> None:
-    worktree = add_worktree(tree, CANDIDATE, root)
+    worktree = add_worktree(Git(tree), CANDIDATE, root)
     write_files(worktree, {"solver.py": "step = 5\n", "trace.log": "x"})
     commit = commit_files(tree, root).commit
     restore_worktree(
-        tree, CANDIDATE, commit, root_commit=root, protected_paths=("tests",)
+        Git(tree), CANDIDATE, commit, root_commit=root, protected_paths=("tests",)
     )
     assert (worktree / "solver.py").read_text() == "step = 5\n"
     assert not (worktree / "trace.log").exists()
-    scorer = restore_worktree(tree, Place("scorer", "root"), root)
+    scorer = restore_worktree(Git(tree), Place("scorer", "root"), root)
     assert (scorer / "solver.py").read_text() == FILES["solver.py"]

@@ -8,12 +8,11 @@ import pytest
 
 from autoexp_tui.worktrees.diffs import (
     format_stat,
-    hash_diff,
+    list_changes,
     list_top_files,
-    read_changes,
-    read_patch,
+    read_diff,
 )
-from autoexp_tui.worktrees.tree_repository import TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
 from tests.worktrees.conftest import call_git, write_files
 
 BODY = "".join(f"line {n}\n" for n in range(40))
@@ -37,7 +36,7 @@ def test_changes_have_numbers_modes_and_an_order(
     new = commit(
         top, root, {"b.bin": "\0\1", "solver.py": "step = 1\nx\n", ":a\tb": ""}
     )
-    changes = read_changes(tree, root, new)
+    changes = list_changes(Git(tree), root, new)
     assert format_stat(list_top_files(changes)) == (
         "solver.py  +1 -2",
         "tests/data/points.txt  +0 -1",
@@ -55,9 +54,10 @@ def test_a_patch_is_cut_at_its_bound(
     tree: TreeRepository, top: Path, root: str
 ) -> None:
     new = commit(top, root, {"long.txt": BODY * 100})
-    whole, more = read_patch(tree, root, new)
-    assert (whole.count("\n+line "), more) == (4000, False)
-    assert read_patch(tree, root, new, most=500) == (whole[:500], True)
+    diff = read_diff(Git(tree), root, new)
+    whole = diff.cut_patch()
+    assert (whole.count("\n+line "), whole[-1]) == (4000, "\n")
+    assert diff.cut_patch(500) == f"{whole[:500]}\n# it goes on\n"
 
 
 @pytest.mark.parametrize(("changed", "is_same"), [
@@ -74,8 +74,9 @@ def test_one_change_has_one_hash_wherever_it_stands(
     other = commit(top, root, {"a.py": f"head\n{BODY}", "b.py": ""})
     reference = commit(top, other, {"a.py": f"head\n{BODY}rate = 3\n"})
     twin = commit(top, start, {"a.py": changed})
-    known = hash_diff(tree, other, reference)
-    assert (hash_diff(tree, start, twin) == known) is is_same
+    git = Git(tree)
+    known = read_diff(git, other, reference).hash()
+    assert (read_diff(git, start, twin).hash() == known) is is_same
 
 
 def test_the_hash_knows_files_modes_and_binary_content(
@@ -85,4 +86,5 @@ def test_the_hash_knows_files_modes_and_binary_content(
         {"a": "x\n"}, {"b": "x\n"}, {"a": "\0x\n"}, {"a": "\0y\n"}, {}, {"a": "x"},
     )]  # fmt: skip
     commits.append(commit(top, root, {"a": "x\n"}, 0o755))
-    assert len({hash_diff(tree, root, one) for one in commits}) == len(commits)
+    git = Git(tree)
+    assert len({read_diff(git, root, one).hash() for one in commits}) == len(commits)

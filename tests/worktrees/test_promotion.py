@@ -39,9 +39,9 @@ class Killed(BaseException):
 @pytest.fixture
 def commit(tree: TreeRepository, root: str) -> str:
     """Of an evaluation that ended."""
-    write_files(add_worktree(tree, CANDIDATE, root), {"solver.py": "step = 2\n"})
+    write_files(add_worktree(Git(tree), CANDIDATE, root), {"solver.py": "step = 2\n"})
     made = commit_files(tree, root).commit
-    update_ref(tree, tree.get_ref(CANDIDATE), new=made)
+    update_ref(Git(tree), tree.get_ref(CANDIDATE), new=made)
     return made
 
 
@@ -96,16 +96,18 @@ def test_a_promotion_killed_anywhere_and_done_again_is_the_same(
     results: list[tuple[Leftover, ...]] = []
 
     def require_reachable() -> None:
-        assert commit in list_refs(tree).values()
+        assert commit in list_refs(Git(tree)).values()
 
     kills = run_with_kills(
         monkeypatch,
-        lambda: results.append(promote(tree, evaluation="1", node="7", commit=commit)),
+        lambda: results.append(
+            promote(Git(tree), evaluation="1", node="7", commit=commit)
+        ),
         require_reachable,
     )
     assert kills > 15
     assert results == [()]
-    assert list_refs(tree) == {"refs/tree/r1/n7": commit}
+    assert list_refs(Git(tree)) == {"refs/tree/r1/n7": commit}
     assert sorted(p.name for p in tree.root.glob("*/*")) == ["7", "wt-7"]
     assert (tree.root / "wt/7/solver.py").read_text() == "step = 2\n"
     assert (tree.root / "wt/7/data/input").read_text() == "x"
@@ -122,25 +124,25 @@ def test_what_cannot_be_removed_is_named_and_removed_later(
 
     with monkeypatch.context() as patch:
         patch.setattr(checkouts, "remove_below", fail)
-        deferred = prune(tree, CANDIDATE, commit)
-        assert retry_cleanup(tree, deferred) == deferred
+        deferred = prune(Git(tree), CANDIDATE, commit)
+        assert retry_cleanup(Git(tree), deferred) == deferred
     assert [(one.path, one.kind, one.reason) for one in deferred] == [
         ("cand/1", "worktree", "cannot remove the worktree: Device or resource busy")
     ]
     assert not tree.get_index(CANDIDATE).exists()  # half removed is not whole
-    assert retry_cleanup(tree, deferred) == ()
+    assert retry_cleanup(Git(tree), deferred) == ()
     assert not tree.get_worktree(CANDIDATE).exists()
-    assert list_refs(tree) == {}
+    assert list_refs(Git(tree)) == {}
 
 
 def test_a_ref_that_somebody_moved_stays(
     tree: TreeRepository, commit: str, root: str, top: Path
 ) -> None:
     call_git(top, "update-ref", "refs/tree/r1/e1", root)
-    (deferred,) = prune(tree, CANDIDATE, commit)
+    (deferred,) = prune(Git(tree), CANDIDATE, commit)
     assert (deferred.path, deferred.kind) == ("refs/tree/r1/e1", "branch")
     assert "somebody else moved it" in deferred.reason
-    assert list_refs(tree) == {"refs/tree/r1/e1": root}
+    assert list_refs(Git(tree)) == {"refs/tree/r1/e1": root}
 
 
 @pytest.mark.parametrize(("path", "kind"), [
@@ -153,7 +155,7 @@ def test_only_what_is_ours_is_cleaned_up(
     before = describe_users_part(top)
     call_git(top, "update-ref", "refs/tree/other/e1", root)
     item = Leftover(path=path, kind=kind, reason="", commit=root)  # type: ignore[arg-type]
-    assert len(retry_cleanup(tree, [item])) == 1
+    assert len(retry_cleanup(Git(tree), [item])) == 1
     assert describe_users_part(top) == before
     assert call_git(top, "rev-parse", "refs/tree/other/e1").strip() == root
 
@@ -164,7 +166,7 @@ def test_the_final_branch_has_a_commit_an_idea_and_the_files_of_the_best(
 ) -> None:  # fmt: skip
     place = Place("cand", "2")
     write_files(
-        add_worktree(tree, place, commit), {"package/deep/module.py": "x = 2\n"}
+        add_worktree(Git(tree), place, commit), {"package/deep/module.py": "x = 2\n"}
     )
     best = commit_files(tree, commit, place).commit
     before = describe_users_part(top)
@@ -172,7 +174,7 @@ def test_the_final_branch_has_a_commit_an_idea_and_the_files_of_the_best(
     tips: list[str] = []
     run_with_kills(
         monkeypatch,
-        lambda: tips.append(finalize(tree, "tree-best", root, chain, epoch=5)),
+        lambda: tips.append(finalize(Git(tree), "tree-best", root, chain, epoch=5)),
     )
     assert call_git(top, "log", "--format=%s|%at", f"{root}..tree-best").split() == [
         "clamp|5", "cool|5",
@@ -196,5 +198,5 @@ def test_a_name_that_is_taken_or_none_is_refused(
 ) -> None:
     before = describe_users_part(top)
     with pytest.raises(UsageError, match=problem):
-        finalize(tree, name, root, [ChainLink(commit, "x")], epoch=5)
+        finalize(Git(tree), name, root, [ChainLink(commit, "x")], epoch=5)
     assert describe_users_part(top) == before

@@ -116,7 +116,7 @@ def test_our_places_in_the_checkout_do_not_count(top: Path) -> None:
     for root in (top / "trees", state / "s1", state / "s1"):
         tree = open_repository(top, "r1", root)
         check_repository(tree, state)
-        add_worktree(tree, CANDIDATE, Git(tree).resolve("HEAD"))
+        add_worktree(Git(tree), CANDIDATE, Git(tree).resolve("HEAD"))
     assert call_git(top, "status", "--porcelain", "-uall") == ""
     assert not (state / "s1" / ".gitignore").exists()
 
@@ -125,7 +125,7 @@ def test_our_places_in_the_checkout_do_not_count(top: Path) -> None:
 def test_worktrees_do_not_lie_in_another_nor_in_the_repository(
     tree: TreeRepository, top: Path, root: str, place: str
 ) -> None:
-    add_worktree(tree, CANDIDATE, root)
+    add_worktree(Git(tree), CANDIDATE, root)
     before = describe_users_part(top)
     nested = open_repository(top, "r2", tree.root / place)
     with pytest.raises(ValidationFailed, match=r"it lies in .*(worktree|repository)"):
@@ -155,7 +155,7 @@ def test_filters_and_submodules_are_named_and_not_run(
         "a submodule, and is empty in worktrees",
     ]
     assert not ran.exists()
-    worktree = add_worktree(tree, Place("wt", "0"), Git(tree).resolve("HEAD"))
+    worktree = add_worktree(Git(tree), Place("wt", "0"), Git(tree).resolve("HEAD"))
     assert [*(worktree / "lib").iterdir()] == []
     subprocess.run(["git", "-C", top, "status"], check=True, capture_output=True)
     assert ran.exists()

@@ -14,7 +14,7 @@ from autoexp_tui.worktrees.refs import (
     require_unused_run,
     update_ref,
 )
-from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 from tests.worktrees.conftest import call_git
 
 REF = "refs/tree/r1/n3"
@@ -29,12 +29,12 @@ def second(top: Path, root: str) -> str:
 def test_each_move_may_be_made_again(
     tree: TreeRepository, root: str, second: str, top: Path
 ) -> None:
-    require_unused_run(tree)
+    require_unused_run(Git(tree))
     moves: list[tuple[str, str]] = [(root, ""), (second, root), ("", second)]
     for new, old in moves:
-        update_ref(tree, tree.get_ref(Place("wt", "3")), new=new, old=old)
-        update_ref(tree, REF, new=new, old=old)
-        assert list_refs(tree) == ({REF: new} if new else {})
+        update_ref(Git(tree), tree.get_ref(Place("wt", "3")), new=new, old=old)
+        update_ref(Git(tree), REF, new=new, old=old)
+        assert list_refs(Git(tree)) == ({REF: new} if new else {})
         if new:
             assert call_git(top, "rev-parse", "tree/r1/n3").strip() == new
     assert call_git(top, "branch", "--list", "*tree*") == ""
@@ -49,11 +49,11 @@ def test_a_ref_that_somebody_moved_is_told_and_left(
     call_git(top, "update-ref", REF, foreign)
     new = "" if moves == "delete" else second
     with pytest.raises(RefMoved, match=f"is at {foreign[:12]} and was") as caught:
-        update_ref(tree, REF, new=new, old="" if moves == "create" else root)
+        update_ref(Git(tree), REF, new=new, old="" if moves == "create" else root)
     assert caught.value.found == foreign
-    assert list_refs(tree) == {REF: foreign}
+    assert list_refs(Git(tree)) == {REF: foreign}
     with pytest.raises(EnvironmentFailed, match="refs of a run r1 already"):
-        require_unused_run(tree)
+        require_unused_run(Git(tree))
 
 
 def test_a_ref_that_cannot_be_written_is_told_with_what_git_says(
@@ -63,4 +63,4 @@ def test_a_ref_that_cannot_be_written_is_told_with_what_git_says(
     lock.parent.mkdir(parents=True)
     lock.touch()
     with pytest.raises(GitFailed, match=r"n3\.lock"):
-        update_ref(tree, REF, new=root)
+        update_ref(Git(tree), REF, new=root)

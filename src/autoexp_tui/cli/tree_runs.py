@@ -168,7 +168,7 @@ def prepare_search(plan: Plan, state_dir: Path) -> Plan:
             "there is no such directory", f"tree.ideas.dir: {options.ideas.dir}", hint
         )
     if any(one.lstrip("+").startswith("tree.run=") for one in plan.overrides):
-        require_unused_run(repository)
+        require_unused_run(Git(repository))
         return plan
     wanted = repository.run
     tries = (wanted if at == 1 else f"{wanted}-{at}" for at in count(1))
@@ -176,7 +176,7 @@ def prepare_search(plan: Plan, state_dir: Path) -> Plan:
     free = (
         one
         for one in tries
-        if one not in taken and not list_refs(replace(repository, run=one))
+        if one not in taken and not list_refs(Git(replace(repository, run=one)))
     )
     return replace(plan, tree={**plan.tree, "run": next(free)})
 

@@ -49,7 +49,7 @@ from autoexp_tui.worktrees.candidates import (
     commit_candidate,
 )
 from autoexp_tui.worktrees.checkouts import remove_worktree, restore_worktree
-from autoexp_tui.worktrees.diffs import format_stat, hash_diff, read_patch
+from autoexp_tui.worktrees.diffs import format_stat
 from autoexp_tui.worktrees.refs import list_refs, update_ref
 from autoexp_tui.worktrees.tree_repository import Git
 
@@ -57,7 +57,6 @@ ROLE: Final = "research"
 """Whose changes of code are taken."""
 _WORK: Final = "work"
 _BEFORE: Final = "before.json"
-_PATCH_BYTES: Final = 1 << 20
 _STATUS_BYTES: Final = 16 << 20
 _SECONDS: Final = 120.0
 _SHOWN: Final = 5
@@ -89,7 +88,8 @@ def make_call(request: CallRequest) -> Called:
 def _prepare_directory(request: CallRequest) -> Path:
     """Where the agent works: nothing of an earlier attempt is there."""
     if request.code_base:
-        return restore_worktree(request.repository, request.place, request.code_base)
+        git = Git(request.repository)
+        return restore_worktree(git, request.place, request.code_base)
     _remove_work(request)
     make_directory(request.home / _WORK)
     return request.home / _WORK
@@ -207,8 +207,8 @@ def _take_code(request: CallRequest, made: Called) -> Called:
 
 def _commit(request: CallRequest) -> CodeChange:
     """One commit of what is in the worktree, its ref, its patch for people."""
-    repository, options, base = request.repository, request.options, request.code_base
-    git = Git(repository)  # anew: foreign code has run
+    options, base = request.options, request.code_base
+    git = Git(request.repository)  # anew: foreign code has run
     record = CommitRecord(
         parent=base,
         message=f"{name_change(request.session, request.consultation)}\n",
@@ -222,19 +222,17 @@ def _commit(request: CallRequest) -> CodeChange:
         artifacts=ARTIFACTS,
         max_file_bytes=options.max_file_bytes,
     )
-    made = commit_candidate(repository, request.place, record, rules, git)
-    patch, more = read_patch(repository, base, made.commit, _PATCH_BYTES, git)
-    note = "\n# it goes on\n" if more else ""
-    write_atomic(request.home / PATCH, (patch + note).encode())
-    ref = repository.get_ref(request.place)
-    old = list_refs(repository, git).get(ref, "")  # of an earlier try of the call
-    update_ref(repository, ref, new=made.commit, old=old, git=git)
+    made = commit_candidate(git, request.place, record, rules)
+    write_atomic(request.home / PATCH, made.diff.cut_patch().encode())
+    ref = git.tree.get_ref(request.place)
+    old = list_refs(git, ref).get(ref, "")  # of an earlier try of the call
+    update_ref(git, ref, new=made.commit, old=old)
     return CodeChange(
         commit=made.commit,
         base=base,
-        sha256=hash_diff(repository, base, made.commit, git),
-        files=len(made.changes),
-        diffstat="\n".join(format_stat(made.changes)[:-1]),  # not the sums
+        sha256=made.diff.hash(),
+        files=len(made.diff.changes),
+        diffstat="\n".join(format_stat(made.diff.changes)[:-1]),  # not the sums
     )
 
 

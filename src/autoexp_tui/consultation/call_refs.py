@@ -54,7 +54,7 @@ class SpareRefs:
         """Raises EnvironmentFailed."""
         for ref, commit in self.commits.items():
             assert self.repository is not None, "some were found in it"
-            update_ref(self.repository, ref, old=commit)
+            update_ref(Git(self.repository), ref, old=commit)
 
 
 def find_spare_refs(session: SessionDir) -> SpareRefs:

@@ -357,7 +357,8 @@ class DiskLaboratory:
         )
 
     def _check_out(self, name: str, change: CodeChange) -> Path:
-        return add_worktree(self.repository, find_code_place(name), change.commit)
+        git = Git(self.repository)
+        return add_worktree(git, find_code_place(name), change.commit)
 
     def keep_code(self, consultation: Consultation) -> None:
         """A branch `research/<session>/<call>`, and a worktree for its runs."""

@@ -20,7 +20,6 @@ from autoexp_tui.evaluation.requests import (
     Request,
     Swept,
     find_record,
-    load_record,
     write_record,
 )
 from autoexp_tui.evaluation.steps import StepFailed, require_refs
@@ -75,7 +74,7 @@ from autoexp_tui.tree.state import (
 )
 from autoexp_tui.tree.views import list_run, list_search, render_summary, write_manifest
 from autoexp_tui.worktrees.checkouts import add_worktree
-from autoexp_tui.worktrees.diffs import format_stat, read_changes
+from autoexp_tui.worktrees.diffs import format_stat, list_changes
 from autoexp_tui.worktrees.promotion import promote, prune, retry_cleanup
 from autoexp_tui.worktrees.readiness import check_repository, open_repository
 from autoexp_tui.worktrees.refs import list_refs, update_ref
@@ -123,15 +122,16 @@ class DiskTrees:
     def open(self, run: str, options: TreeOptions) -> tuple[TreeOpened, Sequence[str]]:
         repository, baseline = self.repository, None
         readiness = check_repository(repository, self.state_dir)
-        commit = Git(repository).resolve(options.root)
+        git = Git(repository)
+        commit = git.resolve(options.root)
         if options.root_baseline_csv:
             path = Path(self.plan.cwd, options.root_baseline_csv)
             data = _read(path)
             parse_results(data, options.list_metrics(), str(path))
             baseline = self._keep(ROOT, data, path)
         place = Place("wt", ROOT[1:])
-        update_ref(repository, repository.get_ref(place), new=commit)
-        root, sweep = add_worktree(repository, place, commit), tuple[str, ...]()
+        update_ref(git, repository.get_ref(place), new=commit)
+        root, sweep = add_worktree(git, place, commit), tuple[str, ...]()
         if options.evaluate.config_ref:
             from autoexp_tui.evaluation.config_sweep import plan_sweep
 
@@ -165,7 +165,7 @@ class DiskTrees:
         options, evaluation = self.options, request.evaluation
         repository, pack = self.repository, ContextPack("", ())
         if evaluation is None:
-            pack = self._build_context(repository, request)
+            pack = self._build_context(request)
             home = self.directory / "calls" / request.node.ideas_job
             prompt, steps = pack.text.encode(), [IDEAS]
         else:
@@ -222,12 +222,11 @@ class DiskTrees:
             seconds=options.eval_timeout_seconds,
         )
 
-    def _build_context(
-        self, repository: TreeRepository, request: PackRequest
-    ) -> ContextPack:
+    def _build_context(self, request: PackRequest) -> ContextPack:
         parent = (request.node, *request.ancestors)[:2][-1]
+        git = Git(self.repository)
         changes = (
-            read_changes(repository, since, request.node.commit)
+            list_changes(git, since, request.node.commit)
             for since in (request.root_commit, parent.commit)
         )
         all_, last = (format_stat(found) if found else () for found in changes)
@@ -363,7 +362,8 @@ class DiskTrees:
             return path, data
         from autoexp_tui.evaluation.config_sweep import write_rows
 
-        require_refs(load_record(Request, home / f"{PREPARE}.json"), swept.refs)
+        place = Place("cand", request.evaluation.id[1:])
+        require_refs(Git(self.repository), place, swept.refs)
         data = write_rows(self.directory, request.evaluation, request.jobs, options)
         write_atomic(home / RESULTS, data)
         return home / RESULTS, data
@@ -373,22 +373,21 @@ class DiskTrees:
         return parse_results(data, metrics, where, limit=limit)
 
     def work(self, work: GitWork) -> Sequence[Leftover]:
-        repository, options = self.repository, self.options
-        git, left = Git(repository), list[Leftover]()
-        refs = list_refs(repository, git)
+        options, git, left = self.options, Git(self.repository), list[Leftover]()
+        refs = list_refs(git)
         for node in work.nodes:
             names = {"evaluation": node.evaluation[1:], "node": node.id[1:]}
-            left += promote(repository, commit=node.commit, **names)
+            left += promote(git, commit=node.commit, **names)
         rejected = () if options.keep_rejected_worktrees else work.rejected
         for evaluation in rejected:
-            ref = repository.get_ref(Place("cand", evaluation[1:]))
-            left += self.prune(repository, evaluation, refs.get(ref, ""), git)
+            ref = git.tree.get_ref(Place("cand", evaluation[1:]))
+            left += self.prune(git, evaluation, refs.get(ref, ""))
         failed = () if options.keep_failed_artifacts else work.failed
         outputs = [path for one in failed for path in self._list_outputs(one)]
         outputs += [one.path for one in work.leftovers if one.kind == "dir"]
         left += self._remove_outputs(outputs)
         again = [one for one in work.leftovers if one.kind != "dir"]
-        return [*left, *retry_cleanup(repository, again)]
+        return [*left, *retry_cleanup(git, again)]
 
     def _list_outputs(self, evaluation: str) -> Iterator[str]:
         """What a candidate left, but for the records of its jobs, below the search's
@@ -408,11 +407,9 @@ class DiskTrees:
                 reason = format_os_reason(error)
                 yield Leftover(path=path, kind="dir", reason=reason)
 
-    def prune(
-        self, repository: TreeRepository, evaluation: str, commit: str, git: Git
-    ) -> Sequence[Leftover]:
+    def prune(self, git: Git, evaluation: str, commit: str) -> Sequence[Leftover]:
         """Remove a candidate's worktree and ref; what could not be removed."""
-        return prune(repository, Place("cand", evaluation[1:]), commit, git)
+        return prune(git, Place("cand", evaluation[1:]), commit)
 
     def write_views(self, tree: Tree, engine: Mapping[str, Any]) -> None:
         search = list_search(tree, tree.options)

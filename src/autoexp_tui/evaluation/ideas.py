@@ -25,7 +25,7 @@ from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.tree.ideas import MOST_BYTES, SUFFIX, is_personal
 from autoexp_tui.worktrees.checkouts import restore_worktree
-from autoexp_tui.worktrees.tree_repository import Place
+from autoexp_tui.worktrees.tree_repository import Git, Place
 
 _ANSWERS = f"ideas/*{SUFFIX}"
 
@@ -47,9 +47,8 @@ def propose(request: Request) -> Implemented | None:
             raise StepFailed("no_ideas", problem)
         return _copy_files(found, target)
     fence = make_fence(request, request.node)
-    worktree = restore_worktree(
-        request.repository, Place("wt", request.node[1:]), request.commit
-    )
+    git, node = Git(request.repository), Place("wt", request.node[1:])
+    worktree = restore_worktree(git, node, request.commit)
     make = _run_command if source.command else _ask_agent
     told = make(fence, worktree, target)
     if not _list_proposed(target):

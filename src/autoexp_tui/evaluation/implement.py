@@ -37,7 +37,7 @@ from autoexp_tui.worktrees.candidates import (
     commit_candidate,
 )
 from autoexp_tui.worktrees.checkouts import restore_worktree
-from autoexp_tui.worktrees.diffs import hash_diff, read_patch
+from autoexp_tui.worktrees.diffs import Diff, read_diff
 from autoexp_tui.worktrees.refs import list_refs, update_ref
 from autoexp_tui.worktrees.tree_repository import Git
 
@@ -49,16 +49,13 @@ REVIEW: Final[Mapping[str, Any]] = {
 }
 ARTIFACTS: Final = ("*.csv", "*.log", "*.pyc", "__pycache__/*", "*.ckpt", "*.pt")
 """New files that are results, and no code."""
-_PATCH: Final = 1 << 20
 
 
 def implement(request: Request) -> Implemented:
     """The commit of an idea; raises StepFailed, AutoexpError."""
     fence, git = make_fence(request, "implement"), Git(request.repository)
-    worktree = restore_worktree(
-        request.repository, request.place, request.commit, git=git
-    )
-    prompt, refs = Path(request.prompt).read_bytes(), list_kept_refs(request, git)
+    worktree = restore_worktree(git, request.place, request.commit)
+    prompt, refs = Path(request.prompt).read_bytes(), list_kept_refs(git, request.place)
     options, told = request.options.implement, b""
     for number in range(options.review_rounds + 1):
         name = f"implement_{number}" if number else "implement"
@@ -72,7 +69,7 @@ def implement(request: Request) -> Implemented:
             break
         told = f"\n\n# Review {number + 1}\n\n{problem or review}\n".encode()
     git = Git(request.repository)
-    require_refs(request, refs, git)
+    require_refs(git, request.place, refs)
     return replace(_commit(request, git), isolation=fence.isolation.summarize())
 
 
@@ -164,7 +161,7 @@ def _review(fence: Fence, worktree: Path, number: int) -> str:
 
 def _commit(request: Request, git: Git) -> Implemented:
     """One commit of what is in the worktree, its ref, its patch for people."""
-    repository, options = request.repository, request.options
+    options = request.options
     record = CommitRecord(
         parent=request.commit,
         message=f"{request.title}\n\n{request.run} {request.evaluation}\n",
@@ -177,24 +174,24 @@ def _commit(request: Request, git: Git) -> Implemented:
         max_file_bytes=options.implement.max_file_bytes,
     )
     try:
-        made = commit_candidate(repository, request.place, record, rules, git)
+        made = commit_candidate(git, request.place, record, rules)
     except CandidateRefused as refused:
         reasons = "; ".join(map(str, refused.refusals))
         raise StepFailed("refused", reasons) from None
-    _write_patch(request, git, "candidate.patch", request.commit, made.commit)
+    _write_patch(request, "candidate.patch", made.diff)
     if request.commit != request.root_commit:
-        _write_patch(request, git, "since_root.patch", request.root_commit, made.commit)
-    digest = hash_diff(repository, request.commit, made.commit, git)
+        since_root = read_diff(git, request.root_commit, made.commit)
+        _write_patch(request, "since_root.patch", since_root)
+    digest = made.diff.hash()
     if known := request.known_diffs.get(digest):
         raise StepFailed("repeated_change", known)
     _set_ref(request, git, made.commit)
-    return Implemented(commit=made.commit, diff_sha256=digest, files=len(made.changes))
+    files = len(made.diff.changes)
+    return Implemented(commit=made.commit, diff_sha256=digest, files=files)
 
 
-def _write_patch(request: Request, git: Git, name: str, old: str, new: str) -> None:
-    patch, more = read_patch(request.repository, old, new, _PATCH, git)
-    note = "\n# it goes on\n" if more else ""
-    write_atomic(request.home / name, (patch + note).encode())
+def _write_patch(request: Request, name: str, diff: Diff) -> None:
+    write_atomic(request.home / name, diff.cut_patch().encode())
 
 
 def _find_epoch(request: Request) -> int:
@@ -209,13 +206,12 @@ def _find_epoch(request: Request) -> int:
 def _set_ref(request: Request, git: Git, commit: str) -> None:
     """Of an earlier attempt it may hold another commit, which is ours as well; one that
     we did not make stays, and that is an error."""
-    repository, path = request.repository, request.home / "commits"
-    ref = repository.get_ref(request.place)
+    path, ref = request.home / "commits", git.tree.get_ref(request.place)
     ours = path.read_text().split() if path.exists() else []
     write_atomic(path, "\n".join([*ours, commit]).encode())
-    found = list_refs(repository, git).get(ref, "") if ours else ""
+    found = list_refs(git, ref).get(ref, "") if ours else ""
     old = found if found in ours else ""
-    update_ref(repository, ref, new=commit, old=old, git=git)
+    update_ref(git, ref, new=commit, old=old)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -32,12 +32,11 @@ def prepare(request: Request, git: Git) -> Path:
     if request.title:  # else the root itself is measured
         commit = load_record(Implemented, request.home / IMPLEMENTED).commit
     worktree = restore_worktree(
-        request.repository,
+        git,
         request.place,
         commit,
         root_commit=request.root_commit,
         protected_paths=request.options.implement.protected_paths,
-        git=git,
     )
     make_directory(request.output)
     for path in [*request.output.iterdir()]:
@@ -53,7 +52,7 @@ def _make_ready(request: Request) -> Swept:
     git = Git(request.repository)
     prepare(request, git)
     held = choose_isolation(request.isolation).summarize()
-    return Swept(refs=list_kept_refs(request, git), isolation=held)
+    return Swept(refs=list_kept_refs(git, request.place), isolation=held)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -66,9 +66,10 @@ def validate_directory(directory: Path) -> list[Finding]:
     """Check it, and write VALIDATION_REPORT.md; refs are looked up where the repository
     is there."""
     from autoexp_tui.worktrees.refs import list_refs
+    from autoexp_tui.worktrees.tree_repository import Git
 
     search, repository = read_search(directory), find_repository(directory)
-    ground = _Ground(directory, list_refs(repository) if repository else {})
+    ground = _Ground(directory, list_refs(Git(repository)) if repository else {})
     findings = check_manifest(search, ground, with_git=repository is not None)
     report = render_report(findings)
     write_atomic(directory / "VALIDATION_REPORT.md", report.encode())
@@ -103,14 +104,15 @@ def finalize_directory(directory: Path, branch: str = "") -> tuple[str, str]:
         problem = "the repository of the search is not there"
         hint = "A copy of a search's directory is enough for reports alone."
         raise EnvironmentFailed(problem, str(directory), hint)
-    date = Git(repository).run("show", "-s", "--format=%ct", nodes[-1]["commit"])
+    git = Git(repository)
+    date = git.run("show", "-s", "--format=%ct", nodes[-1]["commit"])
     links = [
         ChainLink(node["commit"], format_message(search, node["node_id"]))
         for node in nodes
     ]
     name = branch or f"tree-{search['config']['tree_run_id']}"
     root = search["root"]["commit"]
-    return name, finalize(repository, name, root, links, epoch=int(date))
+    return name, finalize(git, name, root, links, epoch=int(date))
 
 
 @dataclass

@@ -31,7 +31,7 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.checkouts import build_environment
 from autoexp_tui.worktrees.refs import list_refs
-from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
@@ -138,19 +138,17 @@ def make_fence(request: Request, name: str) -> Fence:
     )
 
 
-def list_kept_refs(request: Request, git: Git | None = None) -> dict[str, str]:
-    """Refs that nobody but us moves while a step runs: those of nodes, and its own."""
-    tree = request.repository
-    own, nodes = tree.get_ref(request.place), f"refs/tree/{tree.run}/n"
-    refs = list_refs(tree, git).items()
+def list_kept_refs(git: Git, place: Place) -> dict[str, str]:
+    """Refs that nobody but us moves while a step at `place` runs: its own, and those of
+    nodes."""
+    own, nodes = git.tree.get_ref(place), f"{git.tree.refs}n"
+    refs = list_refs(git).items()
     return {name: at for name, at in refs if name == own or name.startswith(nodes)}
 
 
-def require_refs(
-    request: Request, before: Mapping[str, str], git: Git | None = None
-) -> None:
+def require_refs(git: Git, place: Place, before: Mapping[str, str]) -> None:
     """Raises StepFailed where foreign code moved a ref of the search."""
-    now = list_kept_refs(request, git)
+    now = list_kept_refs(git, place)
     names = sorted(before.keys() | now.keys())
     if moved := [one for one in names if before.get(one) != now.get(one)]:
         raise StepFailed(

@@ -33,15 +33,16 @@ def sweep(request: Request) -> Swept:
     """Run the sweep, then the scorer; raises StepFailed, AutoexpError."""
     fence, measurement = make_fence(request, "sweep"), request.options.evaluate
     git = Git(request.repository)
-    worktree, refs = prepare(request, git), list_kept_refs(request, git)
+    worktree, refs = prepare(request, git), list_kept_refs(git, request.place)
     if measurement.command:
         log = request.home / "sweep.log"
         environment = build_environment(request)
         end = fence.run(measurement.command, worktree, request.output, log, environment)
         require_success(end, "sweep_failed", "the sweep")
-    require_refs(request, refs)
+    git = Git(request.repository)
+    require_refs(git, request.place, refs)
     if measurement.score_command:
-        _score(fence)
+        _score(fence, git)
     return Swept(
         sha256=sha256(read_results(request)).hexdigest(),
         measured_itself=not measurement.score_command,
@@ -59,12 +60,12 @@ def build_environment(request: Request) -> dict[str, str]:
     }
 
 
-def _score(fence: Fence) -> None:
+def _score(fence: Fence, git: Git) -> None:
     """The scorer and what it reads lie outside of all that a candidate can write."""
     request = fence.request
     place = Place("scorer", request.evaluation[1:])
     remove_worktree(request.repository, place)
-    checkout = add_worktree(request.repository, place, request.root_commit)
+    checkout = add_worktree(git, place, request.root_commit)
     try:
         end = fence.run(
             request.options.evaluate.score_command,

@@ -25,10 +25,11 @@ from autoexp_tui.worktrees.diffs import (
     LINK,
     NO_FILE,
     SUBMODULE,
+    Diff,
     FileChange,
-    list_changes,
+    read_diff,
 )
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository, match_path
+from autoexp_tui.worktrees.tree_repository import Git, Place, match_path
 
 _REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -97,35 +98,33 @@ class CandidateRefused(ValidationFailed):
 
 @dataclass(frozen=True, slots=True)
 class CandidateCommit:
+    """The commit that was made of it, and what it changed."""
+
     commit: str
-    changes: tuple[FileChange, ...]
+    diff: Diff
 
 
 def commit_candidate(
-    tree: TreeRepository,
-    place: Place,
-    record: CommitRecord,
-    rules: CommitRules,
-    git: Git | None = None,
+    git: Git, place: Place, record: CommitRecord, rules: CommitRules
 ) -> CandidateCommit:
     """Commit what differs from the parent. Files that git ignores stay out. Raises
     CandidateRefused with every reason, or EnvironmentFailed."""
+    tree = git.tree
     if intrusion := describe_intrusion(tree, place):
         raise _refuse([Refusal("tampered", detail=intrusion)])
-    git = git or Git(tree)
-    _prepare_index(git, tree, place, record.parent)
-    paths = _list_touched(git, tree, place)
+    _prepare_index(git, place, record.parent)
+    paths = _list_touched(git, place)
     if refusals := [*_judge_files(tree.get_worktree(place), paths, rules)]:
         raise _refuse(refusals)
     files = _write_tree(git, place, tree.get_worktree(place), paths)
-    changes = list_changes(git, record.parent, files)
-    if not changes:
-        ignored = _list_ignored(git, tree, place)
+    diff = read_diff(git, record.parent, files)
+    if not diff.changes:
+        ignored = _list_ignored(git, place)
         detail = f"git ignores {join_some(ignored, _SHOWN)}" if ignored else ""
         raise _refuse([Refusal("empty", detail=detail)])
-    if refusals := [*_judge_changes(git, changes, rules)]:
+    if refusals := [*_judge_changes(git, diff.changes, rules)]:
         raise _refuse(refusals)
-    return CandidateCommit(write_commit(git, files, record), changes)
+    return CandidateCommit(write_commit(git, files, record), diff)
 
 
 def write_commit(git: Git, files: str, record: CommitRecord) -> str:
@@ -145,31 +144,31 @@ def _refuse(refusals: Sequence[Refusal]) -> CandidateRefused:
     return CandidateRefused(head, problems=problems, refusals=tuple(refusals))
 
 
-def _prepare_index(git: Git, tree: TreeRepository, place: Place, parent: str) -> None:
+def _prepare_index(git: Git, place: Place, parent: str) -> None:
     """An index is there, and nobody holds it: one worktree has one worker."""
-    index = tree.get_index(place)
+    index = git.tree.get_index(place)
     with explaining(index, "take the index"):
         Path(f"{index}.lock").unlink(missing_ok=True)
     if not index.exists():
         git.run("read-tree", parent, place=place)
 
 
-def _list_touched(git: Git, tree: TreeRepository, place: Place) -> tuple[str, ...]:
+def _list_touched(git: Git, place: Place) -> tuple[str, ...]:
     """What was changed, removed and made, our links apart."""
     words = ("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
     data, more = git.read(words, place=place, most=_MOST_NAMES)
     names = {*data.split(b"\0")[:-1]}
     if more or len(names) > MOST_FILES:
         raise _refuse([Refusal("too_many", detail=f"the limit is {MOST_FILES:,}")])
-    links = set(tree.link_paths)
+    links = set(git.tree.link_paths)
     return tuple(p for p in sorted(map(os.fsdecode, names)) if p not in links)
 
 
-def _list_ignored(git: Git, tree: TreeRepository, place: Place) -> list[str]:
+def _list_ignored(git: Git, place: Place) -> list[str]:
     words = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
     data, _ = git.read(words, place=place, most=1 << 20)
     names = map(os.fsdecode, data.split(b"\0")[:-1])
-    return [path for path in names if path not in tree.link_paths]
+    return [path for path in names if path not in git.tree.link_paths]
 
 
 def _judge_files(

@@ -25,11 +25,10 @@ from autoexp_tui.worktrees.tree_repository import (
 )
 
 
-def add_worktree(
-    tree: TreeRepository, place: Place, commit: str, git: Git | None = None
-) -> Path:
+def add_worktree(git: Git, place: Place, commit: str) -> Path:
     """Check `commit` out at `place`; a worktree that is whole stays as it is. Raises
     EnvironmentFailed."""
+    tree = git.tree
     worktree, index = tree.get_worktree(place), tree.get_index(place)
     if index.exists() and worktree.is_dir():
         return worktree
@@ -40,7 +39,6 @@ def add_worktree(
         (worktree / ".git").write_bytes(DETACHED)
         for path in tree.link_paths:
             _link(tree.top / path, worktree / path)
-    git = git or Git(tree)
     try:
         git.run("read-tree", "--reset", "-u", commit, place=place)
     except GitFailed as error:  # which does not say that the disk is full
@@ -52,32 +50,31 @@ def add_worktree(
 
 
 def restore_worktree(
-    tree: TreeRepository,
+    git: Git,
     place: Place,
     commit: str,
     *,
     root_commit: str = "",
     protected_paths: Sequence[str] = (),
-    git: Git | None = None,
 ) -> Path:
     """Make a worktree hold `commit`, and nothing else: what foreign code left is gone.
     Protected paths are those of `root_commit`. Raises EnvironmentFailed."""
+    tree, files = git.tree, commit
     worktree = tree.get_worktree(place)
-    git, files = git or Git(tree), commit
     if protected_paths and root_commit not in ("", commit):
         scratch = f"{tree.get_index(place)}.protected"
         files = _build_protected(git, scratch, commit, root_commit, protected_paths)
     if describe_intrusion(tree, place):
         remove_worktree(tree, place)
     if not tree.get_index(place).exists():
-        return add_worktree(tree, place, files, git)
+        return add_worktree(git, place, files)
     try:
         git.run("read-tree", "--reset", "-u", files, place=place)
         tracked = git.run("ls-files", "-z", place=place).split(b"\0")[:-1]
         _remove_others(worktree, {*map(os.fsdecode, tracked), ".git", *tree.link_paths})
     except (GitFailed, OSError):  # modes, or files that git cannot replace
         remove_worktree(tree, place)
-        add_worktree(tree, place, files, git)
+        add_worktree(git, place, files)
     return worktree
 
 

@@ -11,14 +11,17 @@ from typing import Final
 
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import plural
-from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git
 
-_PATCH: Final = (
-    *("diff-tree", "-p", "--full-index", "--no-renames", "--no-ext-diff"),
-    *("--no-textconv", "--no-color", "--diff-algorithm=myers", "--indent-heuristic"),
-    *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short"),
+_WORDS: Final = (
+    *("diff-tree", "-r", "-z", "--raw", "--numstat", "--no-abbrev", "--no-renames"),
+    *("--submodule=short", "--diff-algorithm=myers", "--indent-heuristic"),
 )
-_MOST_HASHED: Final = 64 << 20
+_PATCH: Final = (
+    *("-p", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color"),
+    *("--src-prefix=a/", "--dst-prefix=b/"),
+)
+_MOST: Final = 64 << 20
 NO_FILE: Final = "000000"
 """The mode of a file that is not there."""
 LINK: Final = "120000"
@@ -27,6 +30,8 @@ SUBMODULE: Final = "160000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
+    """How one file differs."""
+
     path: str
     """As the system decodes names: bytes that are no text are surrogates."""
     added: int | None
@@ -47,12 +52,44 @@ class FileChange:
         return (self.added or 0) + (self.removed or 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """All that lies between two commits or trees."""
+
+    changes: tuple[FileChange, ...]
+    patch: bytes
+    """As far as it is read; untrusted."""
+    is_whole: bool
+
+    def cut_patch(self, most: int = 1 << 20) -> str:
+        """The patch, of one that is longer its first `most` bytes."""
+        note = "" if self.is_whole and len(self.patch) <= most else "\n# it goes on\n"
+        return self.patch[:most].decode("utf-8", "replace") + note
+
+    def hash(self) -> str:
+        """The digest of what a change does: the same lines in the same files, wherever
+        they stand and whatever stands around them, have the same."""
+        if self.is_whole:
+            return _hash_patch(self.patch)
+        # Of what is that large, two that agree are the same files.
+        files = (f"{one.new_id} ".encode() + one.raw_path for one in self.changes)
+        return hashlib.sha256(b"\n".join(files)).hexdigest()
+
+
 def list_changes(git: Git, old: str, new: str) -> tuple[FileChange, ...]:
     """Each file that differs between two commits or trees, in git's order; a file that
-    moved is one that went and one that came."""
-    words = "diff-tree -r -z --no-renames --raw --numstat --no-abbrev --end-of-options"
-    parts = iter(git.run(*words.split(), old, new).split(b"\0")[:-1])
-    return tuple(_parse_changes(parts))
+    moved is one that went and one that came. Raises GitFailed."""
+    said = git.run(*_WORDS, "--end-of-options", old, new)
+    return tuple(_parse_changes(iter(said.split(b"\0")[:-1])))
+
+
+def read_diff(git: Git, old: str, new: str) -> Diff:
+    """The same with the patch; raises GitFailed."""
+    words = (*_WORDS, *_PATCH, "--end-of-options", old, new)
+    data, more = git.read(words, most=_MOST)
+    listed, _, patch = data.partition(b"\0\0")
+    changes = _parse_changes(iter(listed.removesuffix(b"\0").split(b"\0")))
+    return Diff(tuple(changes) if data else (), patch, not more)
 
 
 def _parse_changes(parts: Iterator[bytes]) -> Iterator[FileChange]:
@@ -75,57 +112,27 @@ def _parse_changes(parts: Iterator[bytes]) -> Iterator[FileChange]:
         )
 
 
-def read_changes(tree: TreeRepository, old: str, new: str) -> tuple[FileChange, ...]:
-    """As `list_changes`, of a search's repository; raises GitFailed."""
-    return list_changes(Git(tree), old, new)
-
-
-def read_patch(
-    tree: TreeRepository,
-    old: str,
-    new: str,
-    most: int = 1 << 20,
-    git: Git | None = None,
-) -> tuple[str, bool]:
-    """The patch from one commit to another, its first `most` bytes, and whether there
-    was more; untrusted text; raises GitFailed."""
-    words = (*_PATCH, "--end-of-options", old, new)
-    data, more = (git or Git(tree)).read(words, most=most)
-    return data.decode("utf-8", "replace"), more
-
-
-def hash_diff(tree: TreeRepository, old: str, new: str, git: Git | None = None) -> str:
-    """The digest of what a change does: the same lines in the same files, wherever they
-    stand and whatever stands around them, have the same. Raises GitFailed."""
-    git = git or Git(tree)
-    words = (*_PATCH, "-U0", "--end-of-options", old, new)
-    data, more = git.read(words, most=_MOST_HASHED)
-    if more:  # of what is that large, two that agree are the same files
-        changes = list_changes(git, old, new)
-        data = b"\n".join(
-            b"%s %s" % (one.new_id.encode(), one.raw_path) for one in changes
-        )
-        return hashlib.sha256(data).hexdigest()
-    return hash_patch(data)
-
-
-def hash_patch(patch: bytes) -> str:
-    """The digest of a patch without context (`-U0 --full-index`). Of each file count
-    its name and modes and, in order, the lines that went and came; blanks at their ends
-    do not count, nor does where they stood. Of binary files the objects count."""
+def _hash_patch(patch: bytes) -> str:
+    """Of each file count its name and modes and, in order, the lines that went and
+    came; blanks at their ends do not count, nor does where they stood. Of binary files
+    the objects count."""
     files: list[bytes] = []
     lines: list[bytes] = []
-    in_hunk = False
+    in_hunk = is_change = False
     for line in [*patch.split(b"\n"), b"diff --git "]:
+        is_change = line[:1] in (b"+", b"-") or (is_change and line[:1] == b"\\")
         if line.startswith(b"diff --git "):
             files += [b"\n".join(lines)] if lines else []
             lines, in_hunk = [line], False
         elif line.startswith(b"@@ "):
             in_hunk = True
             lines = [one for one in lines if not one.startswith(b"index ")]
-        elif in_hunk or line.startswith((b"old ", b"new ", b"deleted ", b"index ")):
+        elif is_change if in_hunk else line.startswith(_HEADS):
             lines.append(line.rstrip())
     return hashlib.sha256(b"\n".join(sorted(files))).hexdigest()
+
+
+_HEADS: Final = (b"old ", b"new ", b"deleted ", b"index ")
 
 
 def list_top_files(

@@ -6,7 +6,7 @@ cannot be removed is handed back, to be tried again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast, get_args
 
@@ -17,28 +17,26 @@ from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.tree.state import Leftover
 from autoexp_tui.worktrees.candidates import CommitRecord, write_commit
 from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
-from autoexp_tui.worktrees.refs import update_ref
+from autoexp_tui.worktrees.refs import RefMoved, update_ref
 from autoexp_tui.worktrees.tree_repository import Git, Kind, Place, TreeRepository
 
 
 def promote(
-    tree: TreeRepository, *, evaluation: str, node: str, commit: str
+    git: Git, *, evaluation: str, node: str, commit: str
 ) -> tuple[Leftover, ...]:
     """Make an evaluation's commit a node: its ref, its worktree; then the candidate's
     worktree and ref go. What of these could not; raises EnvironmentFailed when the node
     cannot be made."""
     place = Place("wt", node)
-    update_ref(tree, tree.get_ref(place), new=commit)
-    add_worktree(tree, place, commit)
-    return prune(tree, Place("cand", evaluation), commit)
+    update_ref(git, git.tree.get_ref(place), new=commit)
+    add_worktree(git, place, commit)
+    return prune(git, Place("cand", evaluation), commit)
 
 
-def prune(
-    tree: TreeRepository, place: Place, commit: str, git: Git | None = None
-) -> tuple[Leftover, ...]:
+def prune(git: Git, place: Place, commit: str) -> tuple[Leftover, ...]:
     """Remove a worktree and its ref, which is at `commit` (empty: none was made); what
     could not be removed."""
-    return retry_cleanup(tree, list_cleanup(tree, place, commit), git)
+    return retry_cleanup(git, list_cleanup(git.tree, place, commit))
 
 
 def list_cleanup(tree: TreeRepository, place: Place, commit: str) -> list[Leftover]:
@@ -51,32 +49,27 @@ def list_cleanup(tree: TreeRepository, place: Place, commit: str) -> list[Leftov
     return found
 
 
-def retry_cleanup(
-    tree: TreeRepository, leftovers: Sequence[Leftover], git: Git | None = None
-) -> tuple[Leftover, ...]:
+def retry_cleanup(git: Git, leftovers: Sequence[Leftover]) -> tuple[Leftover, ...]:
     """Try to remove each; what is left, with why. A path that is not one of ours is
     never removed."""
-    return tuple(_try_cleanup(tree, leftovers, git))
-
-
-def _try_cleanup(
-    tree: TreeRepository, leftovers: Sequence[Leftover], git: Git | None
-) -> Iterator[Leftover]:
+    left = list[Leftover]()
     for item in leftovers:
         try:
-            _clean_up(tree, item, git)
+            _clean_up(git, item)
         except (AutoexpError, OSError, ValueError) as error:
             reason = getattr(error, "problem", None) or getattr(error, "strerror", None)
-            yield replace(item, reason=clean_line(reason or error))
+            left.append(replace(item, reason=clean_line(reason or error)))
+    return tuple(left)
 
 
-def _clean_up(tree: TreeRepository, item: Leftover, git: Git | None) -> None:
+def _clean_up(git: Git, item: Leftover) -> None:
+    tree = git.tree
     if item.kind == "dir":
         remove_below(tree.root, item.path)
     elif item.kind == "worktree":
         remove_worktree(tree, _parse_place(item.path))
     elif item.path.startswith(tree.refs):
-        update_ref(tree, item.path, old=item.commit, git=git)
+        update_ref(git, item.path, old=item.commit)
     else:
         raise EnvironmentFailed("it is no ref of this run")
 
@@ -99,7 +92,7 @@ class ChainLink:
 
 
 def finalize(
-    tree: TreeRepository,
+    git: Git,
     branch: str,
     root_commit: str,
     chain: Sequence[ChainLink],
@@ -109,7 +102,6 @@ def finalize(
     """Make a branch with one commit an idea over the root; each holds the very files of
     its node. The tip; no checkout is touched. Raises UsageError for a name that cannot
     be one or is taken, else EnvironmentFailed."""
-    git = Git(tree)
     _require_branch_name(git, branch)
     tip = root_commit
     for link in chain:
@@ -130,13 +122,9 @@ def _require_branch_name(git: Git, branch: str) -> None:
 
 def create_branch(git: Git, branch: str, tip: str) -> None:
     """Make a branch, or find it made; raises UsageError when it is another."""
-    ref = f"refs/heads/{branch}"
-    found = git.run("for-each-ref", "--format=%(objectname)", ref).decode().strip()
-    if found == tip:
-        return  # made before a kill
-    if found:
+    try:
+        update_ref(git, f"refs/heads/{branch}", new=tip)
+    except RefMoved as error:
         problem = f"there is a branch {clean_line(branch, 100)} already"
-        raise UsageError(problem, hint="Choose another name; it was not touched.")
-    git.run(
-        "update-ref", "--no-deref", "--stdin", data=f"create {ref} {tip}\n".encode()
-    )
+        hint = "Choose another name; it was not touched."
+        raise UsageError(problem, hint=hint) from error

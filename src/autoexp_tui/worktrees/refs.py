@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.text.spelling import join_some
-from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git
 
 _SHOWN = 5
 
@@ -27,17 +27,17 @@ class RefMoved(EnvironmentFailed):
     """Empty: it is gone."""
 
 
-def list_refs(tree: TreeRepository, git: Git | None = None) -> dict[str, str]:
-    """Each ref of the run with its commit."""
-    words = ("for-each-ref", "--format=%(objectname) %(refname)")
-    said = (git or Git(tree)).run(*words, tree.refs)
-    lines = said.decode().splitlines()
-    return {line.partition(" ")[2]: line.partition(" ")[0] for line in lines}
+def list_refs(git: Git, name: str = "") -> dict[str, str]:
+    """Each ref of the run, or the one of this name alone, with its commit."""
+    words = ("for-each-ref", "--format=%(refname) %(objectname)")
+    said = git.run(*words, name or git.tree.refs)
+    return dict(line.split(" ") for line in said.decode().splitlines())
 
 
-def require_unused_run(tree: TreeRepository) -> None:
+def require_unused_run(git: Git) -> None:
     """Refuse the name of a run that has refs; raises EnvironmentFailed."""
-    if found := [*list_refs(tree)]:
+    tree = git.tree
+    if found := [*list_refs(git)]:
         problem = f"there are refs of a run {tree.run} already: "
         hint = (
             "Choose another name with --run, or remove them: git for-each-ref "
@@ -48,39 +48,23 @@ def require_unused_run(tree: TreeRepository) -> None:
         raise EnvironmentFailed(problem + names, str(tree.top), hint)
 
 
-def update_ref(
-    tree: TreeRepository,
-    ref: str,
-    *,
-    new: str = "",
-    old: str = "",
-    git: Git | None = None,
-) -> None:
+def update_ref(git: Git, ref: str, *, new: str = "", old: str = "") -> None:
     """Move `ref` from `old` to `new`: no `old`, and it must be new; no `new`, and it is
     deleted. What is so already is left. Raises RefMoved when it holds another commit,
     else GitFailed."""
-    git = git or Git(tree)
-    line = " ".join(filter(None, (_choose_verb(new, old), ref, new, old)))
+    verb = "delete" if not new else "update" if old else "create"
+    line = " ".join(filter(None, (verb, ref, new, old)))
     try:
         git.run("update-ref", "--no-deref", "--stdin", data=f"{line}\n".encode())
     except GitFailed:
-        found = list_refs(tree).get(ref, "")
+        found = list_refs(git, ref).get(ref, "")
         if found == new:
             return
         if found == old:
             raise  # locked, unwritable, or a ref of that name stands in the way
-        raise _build_moved(ref, old, found) from None
-
-
-def _choose_verb(new: str, old: str) -> str:
-    if not new:
-        return "delete"
-    return "update" if old else "create"
-
-
-def _build_moved(ref: str, expected: str, found: str) -> RefMoved:
-    now = f"is at {found[:12]}" if found else "is gone"
-    before = f"was left at {expected[:12]}" if expected else "was not there before"
-    problem = f"it {now} and {before}: somebody else moved it"
-    hint = "Look at what it holds (git log); the search does not touch it."
-    return RefMoved(problem, ref, hint, ref=ref, expected=expected, found=found)
+        now = f"is at {found[:12]}" if found else "is gone"
+        before = f"was left at {old[:12]}" if old else "was not there before"
+        problem = f"it {now} and {before}: somebody else moved it"
+        hint = "Look at what it holds (git log); the search does not touch it."
+        moved = RefMoved(problem, ref, hint, ref=ref, expected=old, found=found)
+        raise moved from None

@@ -123,7 +123,7 @@ class Git:
     since its configuration may have come to name a program."""
 
     def __init__(self, tree: TreeRepository) -> None:
-        self._tree = tree
+        self.tree = tree
         options = (f"--git-dir={tree.git_dir}", "--literal-pathspecs")
         self._repository = Repository(tree.git_dir, *options, settings=_SETTINGS)
         self._environment = {
@@ -161,10 +161,10 @@ class Git:
         """As `run`, at most `most` bytes, and whether there was more."""
         options, more = ["--bare"], dict(environment or {})
         if place is not None:
-            options = [f"--work-tree={self._tree.get_worktree(place)}"]
-            more["GIT_INDEX_FILE"] = str(self._tree.get_index(place))
+            worktree = str(self.tree.get_worktree(place))
+            more["GIT_INDEX_FILE"] = str(self.tree.get_index(place))
             # `-C` comes after the repository's own, and the last one holds.
-            options += ["-C", str(self._tree.get_worktree(place))]
+            options = [f"--work-tree={worktree}", "-C", worktree]
         return self._repository.run(
             words,
             most=most,
@@ -182,7 +182,7 @@ class Git:
         except GitFailed as error:
             problem = f"{clean_line(revision, 100)!r} is no commit of the repository"
             hint = "Commit something first, or name another commit as tree.root."
-            raise UsageError(problem, str(self._tree.top), hint) from error
+            raise UsageError(problem, str(self.tree.top), hint) from error
         return data.decode().strip()
 
 
