@@ -195,16 +195,16 @@ def _check_decisions(research: Research) -> Iterator[str]:
     for one in research.consultations.values():
         texts = Counter(text for each in one.decided for text in each.applied)
         yield from (f"{one.id}: {text}: {n}x" for text, n in texts.items() if n > 1)
-        items = one.answer.items or () if one.answer and one.fix is None else ()
+        items = one.answer.order or () if one.answer and one.fix is None else ()
         told = [
             text
             for each in one.decided
             for text in (*each.applied, *each.refused, *each.void)
         ]
-        for item in items:
-            is_told = any(item.id in text for text in told)
-            if not (is_told or item.id in one.listed or research.is_known(item.id)):
-                yield f"{one.id}: item {item.id} of the answer was lost"
+        for name in items:
+            is_told = any(name in text for text in told)
+            if not (is_told or name in one.listed or research.is_known(name)):
+                yield f"{one.id}: item {name} of the answer was lost"
 
 
 def _check_orders(story: Story, person: Person, research: Research) -> Iterator[str]:

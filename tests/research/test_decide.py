@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.events.runs import EffectOrdered
 from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.commands import (
@@ -36,7 +35,15 @@ from autoexp_tui.research.commands import (
     RemoveItem,
     TellAgent,
 )
-from autoexp_tui.research.events import KillTriggered, MilestoneCrossed, ResearchBegun
+from autoexp_tui.research.events import (
+    AnswerRead,
+    DecisionApplied,
+    ItemsEdited,
+    KillTriggered,
+    MilestoneCrossed,
+    ResearchBegun,
+    RunStarted,
+)
 from autoexp_tui.research.ports import CallResult, View
 from autoexp_tui.research.state import Answer, Consultation, Item, Research, research_of
 from autoexp_tui.storage.journal import encode_record
@@ -240,7 +247,9 @@ def test_what_is_planned_for_an_item_stands_in_the_journal_once() -> None:
     data = [
         encode_record(one)
         for one in bench.world.session.records
-        if not isinstance(one.event, EffectOrdered)
+        if isinstance(
+            one.event, AnswerRead | DecisionApplied | ItemsEdited | RunStarted
+        )
     ]
     for name in ("r1", "r2", "r3", "r4"):
         spec = f'"command":["train","{name}"]'.encode()

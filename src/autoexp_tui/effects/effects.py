@@ -327,6 +327,10 @@ def find_resumption(
     return now.t + min(max(told - now.utc, _LEAST_SECONDS), _MOST_SECONDS)
 
 
+Call: TypeAlias = Callable[[], object]
+"""What is done outside; it blocks, and may raise AutoexpError."""
+
+
 class AdapterEffect(OutsideEffect, pool="errand"):
     """An order of a policy to its adapter, all of which may be done again."""
 
@@ -348,7 +352,7 @@ class AdapterEffect(OutsideEffect, pool="errand"):
 
         return answer
 
-    def build_call(self, adapter: Any, state: SessionState, /) -> Callable[[], object]:
+    def build_call(self, adapter: Any, state: SessionState, /) -> Call:
         """The call, of which nothing changes when the state does."""
         raise NotImplementedError(type(self).__name__)
 

@@ -9,7 +9,17 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain, islice, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 from autoexp_tui.model.states import (
     NOT_STARTED,
@@ -511,6 +521,33 @@ class SessionState:
             setattr(draft, name, (Overlay if briefly else dict)(getattr(self, name)))
         draft.unseen, draft.touched, draft.moves = False, set(), []
         return draft
+
+
+class PolicyPart:
+    """The part of a session's state that is a policy's. Its records are frozen: forks
+    share them."""
+
+    __slots__ = ()
+    growing: ClassVar[tuple[str, ...]] = ()
+    """Fields with mappings of which nothing ever goes, and which may be long."""
+    short: ClassVar[tuple[str, ...]] = ()
+    """The other fields with mappings that change."""
+
+    def fork(self) -> Self:
+        """A copy of which the changes are its own."""
+        return self._fork(dict)
+
+    def fork_briefly(self) -> Self:
+        """The same, used while this one does not change: `SessionState.fork`."""
+        return self._fork(Overlay)
+
+    def _fork(self, kind: type[Any]) -> Self:
+        made = changed(self)
+        for name in self.short:
+            setattr(made, name, dict(getattr(self, name)))
+        for name in self.growing:
+            setattr(made, name, kind(getattr(self, name)))
+        return made
 
 
 def fork_parts(parts: Mapping[str, Any], *, briefly: bool = False) -> dict[str, Any]:

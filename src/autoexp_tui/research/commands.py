@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.actions.policy_commands import OrderRefused, PolicyCommand
@@ -13,35 +13,23 @@ from autoexp_tui.model.wording import sentence
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.answer import Unusable, find_name_problem, read_criteria
 from autoexp_tui.research.budgets import find_refusal, measure_uses
-from autoexp_tui.research.state import Item, Research, find_research
+from autoexp_tui.research.state import PART, Item, Research
 from autoexp_tui.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.commands import Order
     from autoexp_tui.model.decision_context import DecisionContext
 
 MOST_NOTE: int = 4096
 """Characters of a note."""
 
 
-def _require_research(context: DecisionContext) -> Research:
-    research = find_research(context.state)
-    if research is None:
-        raise OrderRefused("the session has no research")
-    if research.stopped:
-        raise OrderRefused("the research has ended")
-    return research
-
-
 class _OfResearch(PolicyCommand):
     __slots__ = ()
+    part: ClassVar[str] = PART
+    absent: ClassVar[str] = "the session has no research"
 
-    def carry_out(self, context: DecisionContext, order: Order) -> None:
-        self.change(context, _require_research(context), order.asker)
-
-    def change(self, context: DecisionContext, research: Research, by: str) -> None:
-        """Carry it out; raises OrderRefused."""
-        raise NotImplementedError(self.kind)
+    def find_refusal(self, part: Research) -> str:
+        return "the research has ended" if part.stopped else ""
 
 
 def _require_item(research: Research, name: str) -> Item:

@@ -3,7 +3,7 @@ as it still fits and as persons approve it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,169 +19,131 @@ from autoexp_tui.model.states import Cause, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research import effects, events
 from autoexp_tui.research.budgets import estimate_item, measure_uses
-from autoexp_tui.research.decision import Proposal, split_lines
+from autoexp_tui.research.decision import ALL, TOO_LATE, Proposal, split_lines
 from autoexp_tui.research.fixer import needs_person
 from autoexp_tui.research.judge import end_run
 from autoexp_tui.research.ports import CallResult
-from autoexp_tui.research.state import PART, Consultation, Decided, Line, Research
+from autoexp_tui.research.state import PART, Decided, research_of
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
-    from autoexp_tui.model.event import Event
+    from autoexp_tui.model.state import Ask
+    from autoexp_tui.research.state import Consultation, Fix, Line
 
 DECISION: Final = "decision"
 """Questions are `decision/<consultation>`."""
-TOO_LATE: Final = "the research has ended"
 
 
-class Consultations:
-    """Those of a session, in one commit."""
+def follow_consultation(context: DecisionContext, one: Consultation) -> None:
+    """One step of a consultation that is not decided yet."""
+    step = _Step(context, one)
+    if one.ended_lived is None:
+        step.follow_call()
+    elif one.role == "fixer":
+        step.decide_fix()
+    else:
+        step.decide()
 
-    def __init__(self, context: DecisionContext, research: Research) -> None:
-        self.context, self.research = context, research
-        self.options = research.options
 
-    def emit(self, event: Event) -> None:
-        self.context.draft.emit(event)
+class _Step:
+    """A consultation in one commit."""
 
-    def tell_no_fix(self, run: str, problem: str, consultation: str = "") -> None:
-        """Have the research agent decide about a run that no fixer repairs."""
-        ended = self.research.runs[run].ended
-        assert ended is not None, "it failed"
-        self.emit(
-            events.FixDecided(
-                run=run,
-                mechanical=ended.mechanical,
-                consultation=consultation,
-                problem=problem,
-            )
-        )
+    def __init__(self, context: DecisionContext, one: Consultation) -> None:
+        self.context, self.one = context, one
+        self.research = research_of(context.state)
+        self.options = self.research.options
 
-    def follow(self, one: Consultation) -> None:
-        """One step of a consultation that is not decided yet."""
-        if one.ended_lived is None:
-            self._follow_call(one)
-        elif one.role == "fixer":
-            self._decide_fix(one)
-        else:
-            self._decide(one)
+    def follow_call(self) -> None:
+        one, state = self.one, self.context.state
+        job, refused = state.jobs.get(one.job), state.refused_joins.get(one.asker)
+        if job is None and refused:
+            told = sentence(refused, self.context.now.t)
+            lost = CallResult(outcome=Outcome.AGENT_ERROR, problem=told, is_sent=False)
+            effects.take_result(self.context, one.id, lost)
+        elif job is not None and job.ended:
+            # However it ended: what it paid for may be there, and what led to it.
+            emit_order_once(self.context, effects.ReadCall(consultation=one.id))
+        elif job is not None and (one.ending or self.research.stopped):
+            end_jobs(self.context, [job], why("ended_by_hand"), Cause.USER)
 
-    def _follow_call(self, one: Consultation) -> None:
-        state = self.context.state
-        job = state.jobs.get(one.job)
-        if job is None:
-            if refused := state.refused_joins.get(one.asker):
-                told = sentence(refused, self.context.now.t)
-                result = CallResult(
-                    outcome=Outcome.AGENT_ERROR, problem=told, is_sent=False
-                )
-                effects.take_result(self.context, one.id, result)
-            return
-        is_unwanted = bool(one.ending) or self.research.stopped is not None
-        if not job.ended:
-            if is_unwanted:
-                end_jobs(self.context, [job], why("ended_by_hand"), Cause.USER)
-            return
-        # However it ended: what it paid for may be there. What led to it is not lost.
-        emit_order_once(self.context, effects.ReadCall(consultation=one.id))
-
-    @property
-    def _granted_kinds(self) -> frozenset[str]:
-        """Kinds of lines that `--approve` names."""
-        return self.context.policy.auto_approve
-
-    def _decide(self, one: Consultation) -> None:
+    def decide(self) -> None:
         """Apply the lines of an answer that no person need see, at once; the others as
         a person answers. Each is checked against the state as it is then."""
+        one, context = self.one, self.context
+        proposal = Proposal(self.research, one, context.state.jobs, context.now.t)
         if not one.decided:
-            proposed = self._void_late(self._list_lines(one))
-            applied, asked = split_lines(proposed, self.options, self._granted_kinds)
-            void = [line for line in proposed if line.void]
-            self._apply(one, applied, asked, void=void)
+            lines = proposal.list_lines(self._tell_excess())
+            granted = context.policy.auto_approve
+            self._apply(proposal, *split_lines(lines, self.options, granted), lines)
             return
-        proposal = self._make_proposal(one)
-        lines = self._void_late(proposal.recheck(one.asked))
+        lines = proposal.recheck(one.asked)
         if all(line.void for line in lines):
-            self._withdraw(one, "nothing of it can be done any more")
-            self._apply(one, (), (), void=lines)
+            self._withdraw("nothing of it can be done any more")
+            self._apply(proposal, (), (), lines)
             return
-        title = f"What {one.id} proposes"
-        shown = [format_line(line) for line in lines]
-        ask = ask_person(self.context, f"{DECISION}/{one.id}", title, shown)
+        ask = self._ask(f"What {one.id} proposes", map(format_line, lines))
         if ask.approved is None:
             return
         kept = [line for at, line in enumerate(lines) if at not in ask.dropped]
         kept = kept if ask.approved else []
         refused = [line for line in lines if line not in kept]
-        kept = [*proposal.recheck(kept)]  # some need others
-        void = [line for line in kept if line.void]
-        good = [line for line in kept if not line.void]
-        who = {"by": ask.by, "reason": ask.reason}
-        self._apply(one, good, (), void=void, refused=refused, **who)
+        lines = proposal.recheck(kept)  # some need others
+        good = [line for line in lines if not line.void]
+        self._apply(proposal, good, (), lines, refused, ask)
 
-    def _make_proposal(self, one: Consultation) -> Proposal:
-        context = self.context
-        return Proposal(self.research, one, context.state.jobs, context.now.t)
+    def _ask(self, title: str, lines: Iterable[str]) -> Ask:
+        return ask_person(self.context, f"{DECISION}/{self.one.id}", title, lines)
 
-    def _withdraw(self, one: Consultation, reason: str) -> None:
-        withdraw_question(self.context, f"{DECISION}/{one.id}", PART, reason)
+    def _withdraw(self, reason: str) -> None:
+        withdraw_question(self.context, f"{DECISION}/{self.one.id}", PART, reason)
 
-    def _void_late(self, lines: Sequence[Line]) -> list[Line]:
-        """When the research has ended nothing is done any more, and nobody asked."""
-        late = TOO_LATE if self.research.stopped else ""
-        return [replace(line, void=line.void or late) for line in lines]
-
-    def _list_lines(self, one: Consultation) -> list[Line]:
+    def _tell_excess(self) -> str:
+        """What new items would need of GPU hours beyond what is left, in words."""
         research, now = self.research, self.context.now
         uses = measure_uses(research, self.context.state.jobs, now.t, now.lived)
-        over = ""
         hours = next((use for use in uses if use.name == "gpu_hours"), None)
-        items = one.answer.items if one.answer else None
-        if hours is not None and items:
-            new = [item for item in items if not research.is_known(item.id)]
-            wanted = sum(estimate_item(research, item) for item in new)
-            left = hours.limit - hours.used
-            if wanted > left:
-                over = (
-                    f"{wanted:.2f} GPU hours are wanted, {max(0.0, left):.2f} are left"
-                )
-        return [*self._make_proposal(one).list_lines(over)]
+        items = (self.one.answer and self.one.answer.items) or ()
+        new = [item for item in items if not research.is_known(item.id)]
+        if hours is None or not new:
+            return ""
+        wanted = sum(estimate_item(research, item) for item in new)
+        left = max(0.0, hours.limit - hours.used)
+        told = f"{wanted:.2f} GPU hours are wanted, {left:.2f} are left"
+        return told if wanted > hours.limit - hours.used else ""
 
     def _apply(
         self,
-        one: Consultation,
+        proposal: Proposal,
         lines: Sequence[Line],
         asked: Sequence[Line],
-        *,
-        void: Sequence[Line] = (),
+        checked: Sequence[Line],
         refused: Sequence[Line] = (),
-        by: str = "",
-        reason: str = "",
+        ask: Ask | None = None,
     ) -> None:
-        proposal, answer = self._make_proposal(one), one.answer
+        """Do what `lines` say; `checked`: those, and others that are void."""
+        one, answer, by = self.one, self.one.answer, ask.by if ask else ""
         order, taken = proposal.order_items(lines)
         is_first = not one.decided  # what it thinks is taken over once
-        is_code = any(line.op == "code" for line in lines)
+        ops = {line.op for line in lines}
+        person = "" if by == "--approve" else by
         decided = Decided(
             applied=tuple(line.text for line in lines),
             refused=tuple(line.text for line in refused),
-            void=tuple(f"{line.text}: {line.void}" for line in void),
+            void=tuple(f"{it.text}: {it.void}" for it in checked if it.void),
             by=by,
-            reason=reason,
+            reason=ask.reason if ask else "",
         )
-        person = "" if by == "--approve" else by
-        self.emit(
-            events.DecisionApplied(
-                consultation=one.id,
-                order=None if order is None else tuple(order),
-                taken=tuple(taken),
-                hypotheses=proposal.merge_hypotheses() if is_first else None,
-                reflection=(answer.reflection or None) if answer and is_first else None,
-                code_approved=person if is_code else None,
-                decided=decided,
-                asked=tuple(asked),
-            )
+        applied = events.DecisionApplied(
+            consultation=one.id,
+            order=None if order is None else tuple(order),
+            taken=tuple(taken),
+            hypotheses=proposal.merge_hypotheses() if is_first else None,
+            reflection=(answer.reflection or None) if answer and is_first else None,
+            code_approved=person if "code" in ops else None,
+            decided=decided,
+            asked=tuple(asked),
         )
+        self.context.draft.emit(applied)
         reasoned = answer.reasoning.partition("\n")[0] if answer else ""
         told = f"{one.id}: {reasoned}"
         cause = why("ended_by_agent", consultation=one.id, reason=told)
@@ -189,51 +151,43 @@ class Consultations:
             if line.op == "kill":
                 run = self.research.runs[line.id]
                 end_run(self.context, run, f"ended by {one.id}", cause)
-        if is_code:
+        if "code" in ops:
             emit_order_once(self.context, effects.KeepCode(consultation=one.id))
 
-    def _decide_fix(self, one: Consultation) -> None:
-        run = self.research.runs[one.run]
-        if run.ended is None or not run.ended.mechanical:
-            told = "a person had it run again"
-            self._withdraw(one, told)
-            fixed = events.FixDecided(run=run.id, mechanical="", problem=told)
-            self.emit(replace(fixed, consultation=one.id))
-            return
-        items = one.answer.items if one.answer else None
-        if one.fix is None or not items:
-            told = one.problem or "the fixer gave up"
-            self.tell_no_fix(run.id, told, one.id)
-            return
-        if self.research.stopped:
-            self._withdraw(one, TOO_LATE)
-            self.tell_no_fix(run.id, TOO_LATE, one.id)
-            return
-        (item,) = items
-        is_asked = needs_person(one.fix, self.options.fixer)
-        is_granted_kinds = {
-            "*",
-            "code",
-        } & self._granted_kinds or self.options.approve.code == "auto"
-        if is_asked and not is_granted_kinds:
-            text = f"{item.id}: {run.id} again with {' '.join(one.fix.overrides)}"
-            title = f"A fix for {run.id}: {one.fix.fix_applied}"
-            ask = ask_person(self.context, f"{DECISION}/{one.id}", title, [text])
+    def decide_fix(self) -> None:
+        one, run = self.one, self.research.runs[self.one.run]
+        mechanical = run.ended.mechanical if run.ended else ""
+        items, problem = (one.answer and one.answer.items) or (), ""
+        if not mechanical:
+            problem = "a person had it run again"
+        elif one.fix is None or not items:
+            problem = one.problem or "the fixer gave up"
+        elif self.research.stopped:
+            problem = TOO_LATE
+        elif not self._is_free(one.fix):
+            text = f"{items[0].id}: {run.id} again with {' '.join(one.fix.overrides)}"
+            ask = self._ask(f"A fix for {run.id}: {one.fix.fix_applied}", [text])
             if ask.approved is None:
                 return
             if not ask.approved or ask.dropped:
-                told = f"{ask.by} refused: {ask.reason}".rstrip(": ")
-                self.tell_no_fix(run.id, told, one.id)
-                return
-        self.emit(
-            events.FixDecided(
-                run=run.id,
-                mechanical=run.ended.mechanical,
-                consultation=one.id,
-                fix_applied=one.fix.fix_applied,
-                item=replace(item, jobs=()),
-            )
+                problem = f"{ask.by} refused: {ask.reason}".rstrip(": ")
+        if problem:
+            self._withdraw(problem)
+        decided = events.FixDecided(
+            run=run.id,
+            mechanical=mechanical,
+            consultation=one.id,
+            fix_applied=one.fix.fix_applied if one.fix and not problem else "",
+            item=None if problem else replace(items[0], jobs=()),
+            problem=problem,
         )
+        self.context.draft.emit(decided)
+
+    def _is_free(self, fix: Fix) -> bool:
+        """Whether a fix is done without a person."""
+        granted = {ALL, "code"} & self.context.policy.auto_approve
+        is_auto = bool(granted) or self.options.approve.code == "auto"
+        return is_auto or not needs_person(fix, self.options.fixer)
 
 
 def format_line(line: Line) -> str:

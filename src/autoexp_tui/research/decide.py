@@ -26,7 +26,8 @@ from autoexp_tui.research.budgets import (
     list_crossed,
     measure_uses,
 )
-from autoexp_tui.research.consultations import DECISION, TOO_LATE, Consultations
+from autoexp_tui.research.consultations import DECISION, follow_consultation
+from autoexp_tui.research.decision import TOO_LATE
 from autoexp_tui.research.items import Chosen, choose_next
 from autoexp_tui.research.jobs import build_item_jobs
 from autoexp_tui.research.judge import (
@@ -150,7 +151,6 @@ class _Loop:
     def __init__(self, context: DecisionContext, research: Research) -> None:
         self.context, self.research = context, research
         self.options = research.options
-        self.consultations = Consultations(context, research)
         self.wake: float | None = None
 
     def go_on(self) -> float | None:
@@ -159,7 +159,7 @@ class _Loop:
         follow_runs(self.context, research)
         self._follow_runs()
         for one in _list_open(research):
-            self.consultations.follow(one)
+            follow_consultation(self.context, one)
         judge_answers(self.context, research)
         uses = self._measure()
         if not research.stopped:
@@ -318,11 +318,16 @@ class _Loop:
         for name in research.to_fix:
             refusal = find_refusal(research, "fixer", uses) or research.budget_reached
             if refusal is not None:
-                self.consultations.tell_no_fix(
-                    name, sentence(refusal, self.context.now.t)
-                )
+                self._leave_unfixed(name, sentence(refusal, self.context.now.t))
             elif research.find_call("fixer") is None:
                 self._open("fixer", name)
+
+    def _leave_unfixed(self, name: str, problem: str) -> None:
+        """Have the research agent decide about a run that no fixer repairs."""
+        ended = self.research.runs[name].ended
+        assert ended is not None, "it failed"
+        kind = ended.mechanical
+        self.emit(events.FixDecided(run=name, mechanical=kind, problem=problem))
 
     def _open(self, role: Any, run: str = "") -> None:
         name = f"c{self.research.next_consultation}"

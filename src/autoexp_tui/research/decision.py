@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ALL: Final = "*"
 """Among granted kinds: all of them."""
+TOO_LATE: Final = "the research has ended"
+"""Nothing is done any more then, and nobody asked."""
 _BUDGET: Final = Line("budget", "budget", "", op="budget")
 
 
@@ -201,6 +203,8 @@ class Proposal:
     def _find_reason(self, line: Line, lines: Sequence[Line]) -> str:
         """Why a line cannot be done, by itself; empty: it can."""
         match line.op:
+            case _ if self.research.stopped:
+                return TOO_LATE
             case "add":
                 return self._check_new(line) or self._check_item(line)
             case "change":

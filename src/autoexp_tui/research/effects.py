@@ -3,7 +3,7 @@ again after a kill at any step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -12,10 +12,12 @@ from autoexp_tui.effects.effects import (
     PATIENCE_SECONDS,
     UNTOLD_SECONDS,
     AdapterEffect,
+    Call,
     find_resumption,
 )
 from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.agents import Outcome
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.masking import NO_RULES
 from autoexp_tui.model.states import why
 from autoexp_tui.research import events
@@ -66,9 +68,7 @@ class OpenResearch(_OfResearch, kind="open_research"):
     def name_object(self) -> str:
         return PART
 
-    def build_call(
-        self, laboratory: Laboratory, state: SessionState
-    ) -> Callable[[], object]:
+    def build_call(self, laboratory: Laboratory, state: SessionState) -> Call:
         return partial(laboratory.open, research_of(state).options)
 
     def take(self, context: DecisionContext, value: object) -> None:
@@ -104,9 +104,7 @@ class _OfConsultation(_OfResearch):
 class WriteCall(_OfConsultation, kind="write_call"):
     """Write the context and the request of a call, then have its job join."""
 
-    def build_call(
-        self, laboratory: Laboratory, state: SessionState
-    ) -> Callable[[], object]:
+    def build_call(self, laboratory: Laboratory, state: SessionState) -> Call:
         view = make_view(state)
         one = view.research.consultations[self.consultation]
         return partial(laboratory.write_call, one, view)
@@ -123,9 +121,7 @@ class WriteCall(_OfConsultation, kind="write_call"):
 class ReadCall(_OfConsultation, kind="read_call"):
     """See what came of a call, and plan what it wants to try."""
 
-    def build_call(
-        self, laboratory: Laboratory, state: SessionState
-    ) -> Callable[[], object]:
+    def build_call(self, laboratory: Laboratory, state: SessionState) -> Call:
         view = make_view(state)
         one = view.research.consultations[self.consultation]
         return partial(laboratory.read_call, one, view)
@@ -155,13 +151,8 @@ def take_result(
         events.AnswerRead(
             consultation=consultation,
             outcome=outcome,
-            problem=result.problem,
-            usage=result.usage,
-            cost=result.cost,
-            answer=answer if is_ok else None,
-            fix=result.fix if is_ok else None,
-            code=result.code if is_ok else None,
-            is_sent=result.is_sent,
+            **pick(result, "problem", "usage", "cost", "is_sent"),
+            **(pick(result, "fix", "code") | {"answer": answer} if is_ok else {}),
         )
     )
     is_failed = not is_ok and outcome is not Outcome.CANCELLED
@@ -197,9 +188,7 @@ class PlanItem(_OfResearch, kind="plan_item"):
     def name_object(self) -> str:
         return self.item.id
 
-    def build_call(
-        self, laboratory: Laboratory, state: SessionState
-    ) -> Callable[[], object]:
+    def build_call(self, laboratory: Laboratory, state: SessionState) -> Call:
         others = (one for one in research_of(state).items if one.id != self.item.id)
         names = (job.name for one in others for job in one.jobs)
         request = PlanRequest(
@@ -274,9 +263,7 @@ def edit_list(
 class KeepCode(_OfConsultation, kind="keep_code"):
     """Give an approved change of code its ref."""
 
-    def build_call(
-        self, laboratory: Laboratory, state: SessionState
-    ) -> Callable[[], object]:
+    def build_call(self, laboratory: Laboratory, state: SessionState) -> Call:
         one = research_of(state).consultations[self.consultation]
         return partial(laboratory.keep_code, one)
 
@@ -295,9 +282,7 @@ class WriteState(_OfResearch, kind="write_research_state"):
     def name_object(self) -> str:
         return "experiment_state.json"
 
-    def build_call(
-        self, laboratory: Laboratory, state: SessionState
-    ) -> Callable[[], object]:
+    def build_call(self, laboratory: Laboratory, state: SessionState) -> Call:
         return partial(laboratory.write_state, make_view(state))
 
     def take(self, context: DecisionContext, value: object) -> None:

@@ -297,11 +297,12 @@ class DecisionApplied(_OfResearch):
         if self.code_approved is not None:
             mine = {self.consultation: self.code_approved}
             research.code_approved = {**research.code_approved, **mine}
-        decided = (*one.decided, self.decided)
-        research.change_call(one.id, decided=decided, asked=self.asked)
+        answer, decided = one.answer, (*one.decided, self.decided)
         if not self.asked:
-            research.change_call(one.id, answer=_strip_jobs(one.answer))
             research.open = _leave_out(research.open, one.id)
+            # Of its items those that were taken are in the list.
+            answer = replace(answer, items=None) if answer else None
+        research.change_call(one.id, answer=answer, decided=decided, asked=self.asked)
 
     def list_items(self, research: Research) -> tuple[Item, ...] | None:
         """The list that follows; None: it stays."""
@@ -319,14 +320,6 @@ class DecisionApplied(_OfResearch):
         told += [f"asks about {plural(len(self.asked), 'line')}"] if self.asked else []
         told += [f"by {self.decided.by}"] if self.decided.by else []
         return Headline("decided", join_parts(*told))
-
-
-def _strip_jobs(answer: Answer | None) -> Answer | None:
-    """An answer of which all is done: what was planned for it is in the list."""
-    if answer is None or not answer.items:
-        return answer
-    items = tuple(replace(item, jobs=()) for item in answer.items)
-    return replace(answer, items=items)
 
 
 def _set_items(research: Research, items: tuple[Item, ...]) -> None:

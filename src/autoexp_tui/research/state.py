@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import Growing, Overlay, changed
+from autoexp_tui.model.state import Growing, PolicyPart, changed
 from autoexp_tui.model.states import Why
 from autoexp_tui.research.options import ResearchOptions
 
@@ -328,9 +328,17 @@ class Milestone:
 
 
 @dataclass(slots=True)
-class Research:
+class Research(PolicyPart):
     """The research loop of a session."""
 
+    growing: ClassVar[tuple[str, ...]] = ("runs", "consultations")
+    short: ClassVar[tuple[str, ...]] = (
+        "hypotheses",
+        "warnings",
+        "overtaken",
+        "fix_streaks",
+        "open_rounds",
+    )
     options: ResearchOptions
     directory: str = ""
     """Absolute; empty until it was opened."""
@@ -415,22 +423,6 @@ class Research:
     unseen: bool = field(default=False, compare=False, repr=False)
     """Nobody looks at its records: they change in place."""
 
-    def fork(self) -> Research:
-        """A copy of which the changes are its own; records are shared."""
-        return self._fork(dict)
-
-    def fork_briefly(self) -> Research:
-        """The same, used while this one does not change: `SessionState.fork`."""
-        return self._fork(Overlay)
-
-    def _fork(self, kind: type[Any]) -> Research:
-        made = changed(self)
-        for name in _SMALL:
-            setattr(made, name, dict(getattr(self, name)))
-        for name in _GROWING:
-            setattr(made, name, kind(getattr(self, name)))
-        return made
-
     def change_run(self, name: str, **changes: Any) -> None:
         self.runs[name] = changed(self.runs[name], in_place=self.unseen, **changes)
 
@@ -505,10 +497,6 @@ class Research:
     @property
     def total_calls(self) -> int:
         return sum(self.calls.values())
-
-
-_GROWING: Final = ("runs", "consultations")
-_SMALL: Final = ("hypotheses", "warnings", "overtaken", "fix_streaks", "open_rounds")
 
 
 def find_research(state: SessionState) -> Research | None:

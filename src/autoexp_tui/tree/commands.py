@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.actions.policy_commands import OrderRefused, PolicyCommand
 from autoexp_tui.model.states import why
 from autoexp_tui.tree import effects, events
-from autoexp_tui.tree.state import Evaluation, Idea, Mark, Tree, find_tree
+from autoexp_tui.tree.state import PART, Evaluation, Idea, Mark, Tree
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.commands import Order
     from autoexp_tui.model.decision_context import DecisionContext
-
-
-def _require_tree(context: DecisionContext) -> Tree:
-    if (tree := find_tree(context.state)) is None:
-        raise OrderRefused("there is no search")
-    return tree
 
 
 def _require_evaluation(tree: Tree, name: str, *, is_here: bool = False) -> Evaluation:
@@ -39,13 +32,8 @@ def _require_open(tree: Tree, name: str) -> Evaluation:
 
 class _OfTree(PolicyCommand):
     __slots__ = ()
-
-    def carry_out(self, context: DecisionContext, order: Order) -> None:
-        self.change(context, _require_tree(context), order.by)
-
-    def change(self, context: DecisionContext, tree: Tree, by: str) -> None:
-        """Carry it out; raises OrderRefused."""
-        raise NotImplementedError(self.kind)
+    part: ClassVar[str] = PART
+    absent: ClassVar[str] = "there is no search"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from autoexp_tui.actions.orders import emit_order
-from autoexp_tui.effects.effects import PATIENCE_SECONDS, AdapterEffect, find_resumption
+from autoexp_tui.effects.effects import (
+    PATIENCE_SECONDS,
+    AdapterEffect,
+    Call,
+    find_resumption,
+)
 from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
@@ -59,7 +64,7 @@ class OpenTree(_OfTree, kind="open_tree"):
     def name_object(self) -> str:
         return self.run
 
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+    def build_call(self, trees: Trees, state: SessionState) -> Call:
         return partial(trees.open, self.run, tree_of(state).options)
 
     def take(self, context: DecisionContext, value: object) -> None:
@@ -82,7 +87,7 @@ class WritePack(_OfTree, kind="write_pack"):
     def name_object(self) -> str:
         return self.evaluation or self.node
 
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+    def build_call(self, trees: Trees, state: SessionState) -> Call:
         return partial(trees.write_pack, build_pack(state, self))
 
     def describe_value(self, value: object) -> str:
@@ -169,7 +174,7 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
     def name_object(self) -> str:
         return self.node
 
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+    def build_call(self, trees: Trees, state: SessionState) -> Call:
         return partial(trees.read_ideas, tree_of(state).nodes[self.node])
 
     def take(self, context: DecisionContext, value: object) -> None:
@@ -226,7 +231,7 @@ class WriteIdea(_OfTree, kind="write_idea"):
     def name_object(self) -> str:
         return self.node
 
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+    def build_call(self, trees: Trees, state: SessionState) -> Call:
         return partial(trees.write_idea, self.node, self.text)
 
     def take(self, context: DecisionContext, value: object) -> None:
@@ -267,7 +272,7 @@ class CollectResult(_OfTree, kind="collect_result"):
     def name_object(self) -> str:
         return self.evaluation
 
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+    def build_call(self, trees: Trees, state: SessionState) -> Call:
         tree = tree_of(state)
         evaluation = tree.evaluations[self.evaluation]
         request = CollectRequest(
@@ -317,7 +322,7 @@ class WorkInGit(_OfTree, kind="work_in_git"):
     def name_object(self) -> str:
         return ", ".join((*self.nodes, *self.rejected, *self.leftovers))
 
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+    def build_call(self, trees: Trees, state: SessionState) -> Call:
         tree = tree_of(state)
         work = GitWork(
             nodes=tuple(tree.nodes[node] for node in self.nodes),
@@ -350,7 +355,7 @@ class WriteViews(_OfTree, kind="write_views"):
     def name_object(self) -> str:
         return "manifest.json"
 
-    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+    def build_call(self, trees: Trees, state: SessionState) -> Call:
         engine = {
             "as_of_seq": state.seq,
             "host": state.engine_host,

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 # What fields of records are made of: a journal is read by these names.
-from autoexp_tui.model.state import Growing, Overlay, changed
+from autoexp_tui.model.state import Growing, PolicyPart
 from autoexp_tui.model.states import Why
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.results_csv import RowCounts
@@ -280,9 +280,11 @@ class Leftover:
 
 
 @dataclass(slots=True)
-class Tree:
+class Tree(PolicyPart):
     """The search of a session."""
 
+    growing: ClassVar[tuple[str, ...]] = ("nodes", "evaluations", "changes", "tried")
+    short: ClassVar[tuple[str, ...]] = ("leftovers",)
     run: str
     options: TreeOptions
     directory: str = ""
@@ -341,20 +343,6 @@ class Tree:
         default=("", -1, {}), compare=False, repr=False
     )
     """What `list_made_changes` said last: of which node, after how many depths."""
-
-    def fork(self) -> Tree:
-        """A copy of which the changes are its own; records are shared."""
-        return self._fork(dict)
-
-    def fork_briefly(self) -> Tree:
-        """The same, used while this one does not change: `SessionState.fork`."""
-        return self._fork(Overlay)
-
-    def _fork(self, kind: type[Any]) -> Tree:
-        made = changed(self, leftovers=dict(self.leftovers))
-        for name in _GROWING:
-            setattr(made, name, kind(getattr(self, name)))
-        return made
 
     def list_ancestors(self, node: str) -> Iterator[Node]:
         """A node, its parent, and so on up to the root."""
@@ -471,9 +459,6 @@ def rank_node(
     lowest = float("-inf")
     first, second = (lowest if one is None else one for one in (score, delta))
     return first, second, -int(node[1:])
-
-
-_GROWING: Final = ("nodes", "evaluations", "changes", "tried")
 
 
 def find_tree(state: SessionState) -> Tree | None:
