@@ -18,6 +18,7 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, PendingEffect
 from autoexp_tui.model.states import Cause, JobState, Result, Why, why
+from autoexp_tui.research.events import CallsPaused, CallsResumed
 from autoexp_tui.text.spelling import clock_time
 from autoexp_tui.tree.events import DepthClosed
 from tests.model.builders import job
@@ -104,6 +105,8 @@ OFTEN = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
 NOTE = events.MessageLogged(text="saved", job=NAME)
 ERROR = events.MessageLogged(text="disk is bad", level="error", job=NAME)
 
+AWAY = why("agents_wait", at=T0, problem="the service is away")
+NO_CALLS, CALLS = CallsPaused(why=AWAY, resume_at=T0), CallsResumed()
 CLOSED = DepthClosed(depth=0, ranking=(), nodes=())
 
 NOT_LOOKED = of_b(why("not_looked"))
@@ -113,6 +116,7 @@ TOLD_TO_STOP = replace(LOCAL, engine=replace(LOCAL.engine, stopped=True))
 PAUSED = replace(LOCAL, paused=why("paused_by", by="script"))
 WATCHED = campaign(31, role="viewer")
 STOPPED = replace(WATCHED, engine=replace(WATCHED.engine, halted_pid=4711))
+HOLDING = replace(LOCAL, engine=replace(LOCAL.engine, holding="disk full"))
 STORM = why("storm", count=5, what="in stage stable", job="a", line="no space left")
 IN_STORM = replace(LOCAL, paused=STORM)
 ALL_MADE_SAID = "crashed/0: all 2 attempts are made"
@@ -141,6 +145,8 @@ NEWS = {
     "an error, and no mere note": (RUNNING, [after(NOTE, ERROR)], ["error"]),
     "a step of a policy": (RUNNING, [after(CLOSED)], ["depth closed 0: none"]),
     "nothing of before": (after(AGAIN), [after(AGAIN)], []),
+    "a full disk, and room": (LOCAL, [HOLDING, HOLDING, LOCAL], ["disk full", "goes"]),
+    "a pause of agents": (RUNNING, [after(NO_CALLS, CALLS)], ["away", "called again"]),
     "stopped, and goes on": (WATCHED, [STOPPED, STOPPED, WATCHED], GOES_ON),
 }
 

@@ -87,6 +87,16 @@ def test_words_have_one_answer_and_a_code_and_start_nothing(
     assert not list(place.state_dir.glob("*/heir.log"))
 
 
+def test_the_directory_of_a_session_names_it_too(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.session("k7f2", RELEASED)
+    monkeypatch.chdir(place.state_dir)
+    assert "k7f2  small" in place.told("show", "./k7f2/")
+    told = place.told("show", str(place.root / "else" / "k7f2"), code=2)
+    assert f"there is no session 'k7f2' in {place.root / 'else'}" in told
+
+
 def test_a_session_closed_to_us_is_not_called_unknown(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

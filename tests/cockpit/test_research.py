@@ -274,6 +274,7 @@ async def test_a_job_s_why_tells_the_item_or_the_call_that_it_is_for() -> None:
         await go_to(seat, "run:r5")
         await seat.see("enter 3 +", focus="why", why="NOT TRIGGERED")
         seat.check(why="h1: A lower rate is better")
+        assert "repeats" not in seat.everything  # which is empty
         await seat.play("_")
         await go_to(seat, "call:c3")
         await seat.see("enter 3 +", why="c3: run finished: r4, r3")

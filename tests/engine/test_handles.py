@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from autoexp_tui.engine import session_handle
+from autoexp_tui.engine import live, session_handle
 from autoexp_tui.engine.ephemeral_state import Mailbox
 from autoexp_tui.engine.handle import Listener
 from autoexp_tui.engine.live import LiveHandle, make_plan_snapshot
@@ -92,6 +92,18 @@ def test_an_engine_that_cannot_write_rests_until_it_may_try_again(
     assert rested.value.args == (4.0,)
 
 
+def test_an_engine_ends_without_what_the_disk_refuses_when_it_is_told_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Bench(plan(job("a")), submit=False)
+    written = [*one.world.session.records]
+    monkeypatch.setattr(Mailbox, "pause", lambda *_: one.engine.stop_unwritten())
+    one.engine._retry_at = one.clock.monotonic() + 4.0
+    one.engine._unwritten = written[:1]
+    one.engine.run()
+    assert one.world.session.records == written
+
+
 FIRST = replace(make_plan_snapshot(PLAN), session="k7f2")
 """What an engine publishes before it has read an order: all is planned."""
 
@@ -161,6 +173,24 @@ def test_a_session_that_cannot_be_made_leaves_the_plan_and_nothing_to_wait_for(
     assert (session.handle.role, session.is_unanswered()) == ("plan", False)
     assert "no room" in session.handle.snapshot().engine.holding
     assert len(session.faults) == faults
+
+
+def test_who_leaves_does_not_wait_for_ever_for_a_disk_that_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "HELD_SECONDS", 0.01)
+    let_go = threading.Event()
+    engine = SimpleNamespace(
+        run=let_go.wait, order=lambda _: None, stop_unwritten=let_go.set
+    )
+    handle = LiveHandle()
+    handle.attach(cast("Any", engine))
+    handle.subscribe(lambda _: None)
+    engine.state = SimpleNamespace(commands={})
+    holding = replace(FIRST.engine, holding="disk full")
+    handle.publish(replace(FIRST, engine=holding))
+    handle.close()
+    assert let_go.is_set()
 
 
 def test_a_plan_that_was_shown_before_this_one_is_refused() -> None:

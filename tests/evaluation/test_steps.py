@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from autoexp_tui.evaluation import steps
 from autoexp_tui.evaluation.requests import Request, Swept, find_record, write_record
 from autoexp_tui.evaluation.steps import (
     Fence,
@@ -62,6 +66,25 @@ def test_a_step_leaves_its_own_record_and_none_of_an_earlier_attempt(
     write_record(asked, build_request(tmp_path))
     assert run_step([str(asked)], path.name, step) == status
     assert find_record(Swept, path) == left
+
+
+def meet_full_disk(request: Request) -> Swept:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("step", [fail, break_down, meet_full_disk])
+def test_what_fails_on_a_full_disk_ends_by_a_signal_and_is_tried_again(
+    tmp_path: Path, step: Callable[[Request], Swept], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked, sent = tmp_path / "swept.json", tmp_path / "sweep.json", list[int]()
+    write_record(asked, build_request(tmp_path))
+    monkeypatch.setattr(signal, "raise_signal", sent.append)
+    monkeypatch.setattr(steps, "disk_usage", lambda _: SimpleNamespace(free=4096))
+    run_step([str(asked)], path.name, step)
+    assert sent == [signal.SIGTERM]
+    assert find_record(Swept, path) == Swept(
+        code="environment", problem=f"{tmp_path}: the disk is full"
+    )
 
 
 STUBBORN = """

@@ -220,6 +220,10 @@ def test_what_a_cancel_condition_found_is_told_as_one() -> None:
     (why("asks_you", prompt="Go. A b."), "waits for your approval: Go. A b."),
     (why("doomed_value", job="a", state="FAILED", key="k"),
      "can never start: a failed and k is not as asked"),
+    (why("storm", count=5),
+     "submissions are paused: 5 quick failures in a row. Mend what makes them fail"),
+    (why("own_failed", what="c", problem="p"),
+     "c cannot say: p. It is asked again when something changes"),
     (why("job_waits", job="a"), "waits for a"),
 ])  # fmt: skip
 def test_without_a_cockpit_a_sentence_names_none_of_its_keys(

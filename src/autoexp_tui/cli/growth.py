@@ -224,7 +224,7 @@ def wait_joined(handle: EngineHandle, command: str) -> None:
         own = [one.event for one in snapshot.events if one.command_id == command]
         for event in own:
             if isinstance(event, CommandRefused):
-                raise ValidationFailed(sentence(event.why, snapshot.now))
+                raise ValidationFailed(sentence(event.why, snapshot.now, keys=False))
         if own and not any(isinstance(p.effect, JoinJobs) for p in snapshot.pending):
             return
         time.sleep(0.05)

@@ -80,7 +80,7 @@ def explain_job(job: JobRecord, live: Live | None, now: float) -> str:
         if parts := list(filter(None, (queue.reason, place, when))):
             return f"in the queue: {', '.join(parts)}"
     if job.why is not None:
-        return format_reason(job.why, job.cause, now)
+        return format_reason(job.why, job.cause, now, keys=False)
     return "; ".join(sentence(why, now, keys=False) for why in find_waits(job))
 
 
@@ -235,7 +235,7 @@ class Report:
         self._show_asks(snapshot)
         for warning in snapshot.warnings:
             if self._is_new(("warning", warning.warning_id)):
-                text = f"{warning.job} {sentence(warning.why, self._now)}"
+                text = f"{warning.job} {sentence(warning.why, self._now, keys=False)}"
                 self._line("!", text, at=warning.raised_at)
 
     def _is_new(self, about: object, value: object = "said") -> bool:
@@ -253,14 +253,17 @@ class Report:
         engine, paused = snapshot.engine, snapshot.paused
         if snapshot.session and self._is_new("session", snapshot.session):
             self.out(f"session {snapshot.session}   {engine.directory}")
-        is_held = self._is_new("holding", engine.holding) and engine.holding
-        if is_held and snapshot.session:  # before there is one that is the end
-            self.out(f"holding: {engine.holding}")
+        was_held = self._said.get("holding")
+        if snapshot.session and self._is_new("holding", engine.holding):
+            if engine.holding:  # before there is a session that is the end
+                self.out(f"holding: {engine.holding}")
+            elif was_held:
+                self._line("goes on", "the session can be written again")
         if self._is_new("paused", paused):
             if paused is None:
                 self._line("resumed", "jobs are submitted again")
             elif not _is_in_storm(snapshot):  # a warning says that
-                self._line("paused", sentence(paused, self._now))
+                self._line("paused", sentence(paused, self._now, keys=False))
                 self.out(f"  autoexp-sessions resume {name_shown(snapshot)}")
         watches = engine.role == "viewer"
         text = "this process goes on with the session"
@@ -295,9 +298,13 @@ class Report:
                 continue
             match record.event:
                 case events.RetryOrdered(job=name, why=why, held=False):
-                    self._line("again", f"{name}  {sentence(why, record.t)}")
+                    self._line(
+                        "again", f"{name}  {sentence(why, record.t, keys=False)}"
+                    )
                 case events.ActionDropped(job=name, action=action, why=why):
-                    text = f"{name}  rule {action}: {sentence(why, record.t)}"
+                    text = (
+                        f"{name}  rule {action}: {sentence(why, record.t, keys=False)}"
+                    )
                     is_spent = why.code in ("attempts_spent", "firings_spent")
                     if is_spent and self._is_new(("not again", text)):
                         self._line("not again", text)
@@ -383,7 +390,8 @@ def finish(
         say(f"  autoexp-monitor --session {where}")
         return ExitCode.OWNED
     if _is_in_storm(snapshot) and snapshot.open:
-        reason = sentence(snapshot.paused, snapshot.now) if snapshot.paused else ""
+        paused = snapshot.paused
+        reason = sentence(paused, snapshot.now, keys=False) if paused else ""
         say(f"stopped by the storm breaker: {reason}\nWithout a screen:")
         say(f"  autoexp-sessions resume {where}\n  autoexp-run --session {where}")
         return ExitCode.GUARD

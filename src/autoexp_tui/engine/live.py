@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.loop import Engine
     from autoexp_tui.model.outputs import DoneWork
 
+HELD_SECONDS = 5.0
+"""How long who leaves waits for a disk that refuses to be written."""
+
 StartEngine = Callable[[Plan, Listener], "Engine"]
 """Creates the session on disk and an engine that has begun; may raise AutoexpError."""
 
@@ -110,7 +113,9 @@ class LiveHandle(EngineHandle):
         if self.engine is None or self.wait(0.0):
             return
         self.send(StopEngine(hand_over=hand_over), by=LEAVING)
-        self.wait()
+        while not self.wait(HELD_SECONDS):
+            if self.snapshot().engine.holding:
+                self.engine.stop_unwritten()
 
     def attach(
         self, engine: Engine, begin: Callable[[], object] = lambda: None

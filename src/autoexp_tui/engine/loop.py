@@ -326,6 +326,11 @@ class Engine:
         if self.state.pending:
             self._dispatcher.dispatch(self.state, self._clock.monotonic())
 
+    def stop_unwritten(self) -> None:
+        """End without what the disk refuses: it was not done, and the next engine looks
+        again. Of any thread."""
+        self.stopped = True
+
     def _stop(self) -> None:
         self.stopped = True
         self._publisher.dirty = True

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import disk_usage
 from typing import NoReturn
 
 from autoexp_tui.agents.supervision import ALLOWED, End, Program, run_program
@@ -26,7 +27,7 @@ from autoexp_tui.isolation.port import Isolation, Profile
 from autoexp_tui.isolation.profiles import make_evaluation_profile
 from autoexp_tui.model.agents import Limits, Outcome
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.storage.atomic import make_directory
+from autoexp_tui.storage.atomic import explain, make_directory
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.checkouts import build_environment
@@ -35,6 +36,9 @@ from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
+_OUTSIDE = "environment"
+_ROOM_BYTES = 1 << 20
+"""With less the disk is full: whatever failed may have failed by that."""
 _TOO_LARGE = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)
 
 
@@ -179,7 +183,8 @@ def run_step(
 ) -> int:
     """A program's exit status: 0, or 1 with its failure told. Its one argument is its
     request, beside which `name` records what it came to; nothing of an earlier attempt
-    stays. None is no record."""
+    stays. None is no record. On a full disk it ends by a signal: nothing that it came
+    to is its own, and it is tried again."""
     path = Path(*arguments).with_name(name)
     path.unlink(missing_ok=True)
     request, began = load_record(Request, Path(*arguments)), time.monotonic()
@@ -191,15 +196,32 @@ def run_step(
         if request.seconds and late >= request.seconds:
             code = EVAL_TIMEOUT  # whatever of it was cut off
         told = StepRecord(code=code, problem=failed.problem, resume_at=failed.resume_at)
-        write_record(path, told)
-        sys.stderr.write(f"{code}: {failed.problem}\n")
-        return 1
-    except AutoexpError as error:
-        with suppress(AutoexpError):  # a full disk
-            write_record(path, StepRecord(code="environment", problem=error.line))
-        sys.stderr.write(f"{error.line}\n")
-        return error.exit_code or 1
-    return 0
+        status = 1
+    except (AutoexpError, OSError) as fault:
+        error = fault
+        if isinstance(error, OSError):
+            error = explain(error, path.parent, "go on")
+        told = StepRecord(code=_OUTSIDE, problem=error.line)
+        status = error.exit_code or 1
+    else:
+        return 0
+    _print_error(f"{told.code}: {told.problem}")
+    full = f"{path.parent}: the disk is full"
+    is_full = disk_usage(path.parent).free < _ROOM_BYTES
+    try:
+        write_record(path, StepRecord(code=_OUTSIDE, problem=full) if is_full else told)
+    except AutoexpError as error:  # over quota, say
+        is_full, full = True, error.line
+    if is_full:
+        _print_error(full)
+        signal.raise_signal(signal.SIGTERM)
+    return status
+
+
+def _print_error(text: str) -> None:
+    with suppress(OSError):  # the log may lie on the full disk
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def exit_process(status: int) -> NoReturn:

@@ -48,7 +48,7 @@ no_answer: no answer from {place:tail}
 bad_condition: bad condition
     this condition cannot be judged: {problem}. X waives it.
 own_failed: {what} cannot say
-    {what} cannot say: {problem}. It is asked again when something changes; X waives it.
+    {what} cannot say: {problem}. It is asked again when something changes. X waives it.
 policy_failed: {what} failed
     the policy {what} failed: {problem}. It is left out until the next engine.
 own_says: {text}
@@ -178,7 +178,7 @@ waived: waived
 held: not chosen: S submits it
     held: not among the chosen jobs. S submits it.
 planned: planned
-    planned; S submits it
+    planned. S submits it.
 skipped_by: skipped[ by {by:who}][: {reason}]
     skipped[ by {by:who}][: {reason}]. R brings it back.
 cancelled_by: cancelled[ by {by:who}][ by {user:who}]
@@ -226,7 +226,7 @@ paused paused_by: submissions paused
     submissions are paused[ by {by:who}][ since {at:clock}][: {reason}]. P resumes.
 storm: paused: {count} quick failures
     submissions are paused: {count} quick failures in a row[ {what}][, the last of
-    {job}][: {line}]. Mend what makes them fail, then P resumes.
+    {job}][: {line}]. Mend what makes them fail. P resumes.
 storm_node: {node} is left out
     nothing more is sent to node {node}: {count} quick failures in a row on it[, the
     last of {job}][: {line}]. Have the node looked at.
@@ -646,10 +646,12 @@ def format_cause_of_end(cause: Cause, state: JobState) -> str:
 _SAYS_IT_ITSELF: Final = frozenset({"cancel_condition", "cancelled_by_rule"})
 
 
-def format_reason(why: Why, cause: Cause | None, now: float) -> str:
+def format_reason(
+    why: Why, cause: Cause | None, now: float, *, keys: bool = True
+) -> str:
     """Why a job is where it is; a cancel condition is named, for its fact alone does
     not tell that it ended the job."""
-    words = sentence(why, now)
+    words = sentence(why, now, keys=keys)
     if cause is not Cause.CANCEL_CONDITION or why.code in _SAYS_IT_ITSELF:
         return words
     return f"{CAUSES[cause]}: {words}"

@@ -536,6 +536,7 @@ class FixDecided(_OfResearch):
 class ConditionFound(_OfResearch):
     """The agent should know of something; a warning is made once for its cause."""
 
+    is_progress: ClassVar[bool] = True
     key: str
     severity: Severity
     why: Why
@@ -586,6 +587,7 @@ class MilestoneCrossed(_OfResearch):
 class BudgetReached(_OfResearch, verb="budget reached"):
     """Nothing more begins; what runs finishes, or its end is ordered with this."""
 
+    is_progress: ClassVar[bool] = True
     why: Why
 
     def fold(self, research: Research, record: Recorded) -> None:
@@ -608,6 +610,7 @@ class NoteAdded(_OfResearch, verb="note to the agent", about=("text", "by")):
 class CallsPaused(_OfResearch, verb="agents wait", about=("why",)):
     """No agent is called before `resume_at`."""
 
+    is_progress: ClassVar[bool] = True
     why: Why
     resume_at: float
     """Seconds of Unix time."""
@@ -622,6 +625,8 @@ class CallsPaused(_OfResearch, verb="agents wait", about=("why",)):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsResumed(_OfResearch, verb="agents are called again"):
     """The time of the pause is over, or a person wants a call."""
+
+    is_progress: ClassVar[bool] = True
 
     def fold(self, research: Research, record: Recorded) -> None:
         research.agents_wait, research.resume_at = None, 0.0

@@ -52,6 +52,8 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _DIGITS = "234567"
 _TRIES_PER_LENGTH = 20
 _SHORTEST_PREFIX = 2
+_FEW = 3
+"""State directories that a refusal names."""
 """Letters of an id that may stand for all of it, when no other begins so."""
 _GONE = ".removed-"
 _KEYS: Final = {"name", "counts", "needs", "best", "last_event_at", "open"}
@@ -110,8 +112,11 @@ def _look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
 
 
 def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
-    """The session whose id is, or alone begins, so; the first place must be readable;
-    raises UsageError, EnvironmentFailed."""
+    """The session whose id is, or alone begins, so, or whose directory it is; the first
+    place must be readable; raises UsageError, EnvironmentFailed."""
+    if os.sep in session_id:
+        directory = Path(session_id).absolute()
+        places, session_id = (directory.parent,), directory.name
     known: list[SessionDir] = []
     for place, found in zip(places, _look_into(places), strict=True):
         if not isinstance(found, Exception):
@@ -138,7 +143,8 @@ def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
             raise explain(error, path, "read the session") from error
         except (OSError, ValueError):
             continue  # no session, then
-    where = ", nor in ".join(map(str, places))
+    where = ", nor in ".join(map(str, places[:_FEW]))
+    where += f", nor in {len(places) - _FEW} more" if places[_FEW:] else ""
     ids = sorted({session.id for session in known})
     near = get_close_matches(session_id, ids, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""

@@ -416,6 +416,7 @@ class AgentsPaused(_OfTree, verb="agents wait", about=("what", "why")):
     """The service of an agent cannot be used: a call of `what` is tried again once it
     can, and nothing that needs one begins before."""
 
+    is_progress: ClassVar[bool] = True
     what: str
     """An evaluation, or a node that wants ideas."""
     why: Why
@@ -436,6 +437,8 @@ class AgentsPaused(_OfTree, verb="agents wait", about=("what", "why")):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentsResumed(_OfTree, verb="agents are called again"):
     """The time of the pause is over."""
+
+    is_progress: ClassVar[bool] = True
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         tree = tree_of(state)

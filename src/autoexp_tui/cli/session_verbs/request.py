@@ -273,7 +273,7 @@ def _read_answer(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
         return Answer(outcome="unanswered", why=why)
     for event in own:
         if isinstance(event, CommandRefused):
-            why, code = sentence(event.why, snapshot.now), event.why.code
+            why, code = sentence(event.why, snapshot.now, keys=False), event.why.code
             return Answer(outcome="refused", why=why, code=code, engine=engine)
     leaves = here and snapshot.open
     note = f"no engine runs this session now; {again} starts one" if leaves else ""

@@ -188,12 +188,12 @@ def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
         "last_event_at": state.utc,
         "open": has_work_left(state),
         "open_ends": list(list_open_ends(state.parts)),
-        "paused": sentence(state.paused, now) if state.paused else None,
+        "paused": sentence(state.paused, now, keys=False) if state.paused else None,
         "warnings": [
             {
                 "job": warning.job,
                 "severity": warning.severity,
-                "why": sentence(warning.why, now),
+                "why": sentence(warning.why, now, keys=False),
                 "raised_at": wall_time(warning.raised_at, now),
             }
             for warning in state.warnings.values()
@@ -270,7 +270,7 @@ def job_json(job: JobRecord, sight: Sight) -> Record:
                 "what": mask_text(describe(one), sight.mask),
                 "result": status.result.value if status else None,
                 "since": wall_time(status.since, sight.now) if status else None,
-                "why": sentence(status.why, sight.now) if status else "",
+                "why": sentence(status.why, sight.now, keys=False) if status else "",
                 "waived": status.waived if status else "",
             }
             for one, status in zip(specs, statuses, strict=False)
@@ -341,12 +341,12 @@ def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:
         "values": mask_values(job.values_of(attempt), sight.mask),
         "metrics": _metrics_json(noted, live),
         **{k: t if t is None else wall_time(t, now) for k, t in moments.items()},
-        "ordered_why": sentence(attempt.ordered_why, now)
+        "ordered_why": sentence(attempt.ordered_why, now, keys=False)
         if attempt.ordered_why
         else "",
         "outcome": attempt.outcome.value if attempt.outcome else None,
         "cause": attempt.cause.value if attempt.cause else None,
-        "why": sentence(attempt.why, now) if attempt.why else "",
+        "why": sentence(attempt.why, now, keys=False) if attempt.why else "",
         **{name: getattr(attempt, name) for name in plain},
         "last_line": attempt.evidence,
         "evidence": list(attempt.captures),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.plan_findings import format_warning
@@ -448,7 +449,7 @@ def _list_facts(
             from autoexp_tui.cockpit.render import research  # seldom
 
             about = research.list_job_purpose(part, session, record.asked_by)
-            for label, text in about:
+            for label, text in filter(itemgetter(1), about):
                 yield label.lower(), outside(mask_text(text, mask), 4000)
     if spec.place == "beside":
         yield "runs", "on the engine's host, beside the executor's jobs"
