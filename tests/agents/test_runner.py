@@ -169,13 +169,24 @@ def test_a_call_of_claude_ends_with_its_outcome_and_what_it_used(
     assert (answer.resume_at is not None) == (case == "429")
 
 
-def test_a_program_that_is_not_there_is_not_found(place: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (
+            ("no-such-agent",),
+            "it did not start: no-such-agent: there is no such program",
+        ),
+        (("sh", "-c", "echo no model >&2; exit 127"), "no model"),
+    ],
+)
+def test_a_program_that_is_not_there_or_lacks_something_is_not_found(
+    place: Path, command: tuple[str, ...], why: str
+) -> None:
     request = build_request(place, "ok")
-    agent = replace(request.agent, command=("no-such-agent",))
+    agent = replace(request.agent, backend="command", command=command)
     write_request(place / "call", request := replace(request, agent=agent))
     answer = run_call(place / "call", request)
-    assert answer.outcome is Outcome.NOT_FOUND
-    assert answer.why == "it did not start: no-such-agent: there is no such program"
+    assert (answer.outcome, answer.why) == (Outcome.NOT_FOUND, why)
 
 
 def test_a_file_of_an_earlier_call_is_no_answer(place: Path) -> None:

@@ -14,6 +14,7 @@ from autoexp_tui.cockpit.render.research_questions import ask_insert
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.widgets import research_pane
+from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.commands import AnswerAsk, Command
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest_question
@@ -219,6 +220,10 @@ async def test_a_pause_of_agents_tells_when_they_are_called_again() -> None:
     waits = {"agents_wait": why("notice", text="429"), "resume_at": NOW + 240}
     async with cockpit(researching(**waits)) as seat:
         await seat.see("7", now="no agent is called before 08:45, in 4 min: 429")
+    missing = why("agents_wait", at=NOW, problem="no codex")
+    waits = {"agents_wait": missing, "wait_outcome": Outcome.NOT_FOUND}
+    async with cockpit(researching(**waits)) as seat:
+        await seat.see("7", now="before you have one (C): no codex")
 
 
 async def test_what_others_wrote_is_cleaned_and_secrets_are_masked() -> None:

@@ -138,6 +138,16 @@ def test_a_list_is_tried_to_its_end_and_the_best_is_known() -> None:
     assert laboratory.views[-1].research.stopped
 
 
+def test_research_of_which_every_run_fails_ends_with_1_and_says_why() -> None:
+    laboratory = FakeLaboratory(answer_in_turn(answer(*items("r1", "r2"))))
+    bench = begin(laboratory, {f"{n}_run": runs(3, exit_code=1) for n in ("r1", "r2")})
+    bench.until(lambda: bool(find(bench).stopped), 300.0)
+    bench.run(20)
+    end = find_end(bench.engine.state.parts)
+    assert end is not None
+    assert (end.code, "2 failed, the last one so: exit code" in end.reason) == (1, True)
+
+
 def test_freed_slots_are_refilled_while_a_call_hangs() -> None:
     hang = [[RunScript(seconds=600.0)]]
     scripts: dict[str, Any] = {"c2_research": hang}
@@ -759,6 +769,7 @@ def test_without_agents_a_run_without_a_screen_ends_with_1_and_a_person_may_go_o
     end = find_end(bench.engine.state.parts)
     assert end is not None
     assert (end.code, "no program" in end.reason) == (1, True)
+    bench.run(300)  # as where a screen keeps the session
     assert find(bench).total_calls == calls
     assert has_work_left(bench.engine.state)
     bench.order(Consult(), by="kurt")

@@ -40,6 +40,7 @@ _EXITS: Final = {
     "call_unaffordable": 6,
     "research_stuck": 1,
     "research_broken": 1,
+    "runs_failed": 1,
     "nothing_left": 0,
     "target_reached": 0,
     "research_ended": 0,
@@ -591,7 +592,7 @@ class ResearchChecks(Checks):
             case "budget_reached":
                 if not research.budget_reached or not is_quiet:
                     yield "no budget is reached, or something runs"
-            case "nothing_left" | "research_stuck":
+            case "nothing_left" | "runs_failed" | "research_stuck":
                 if not is_quiet or research.triggers or research.to_fix:
                     yield "there is something to wait for"
                 if bool(research.items) != (code == "research_stuck"):

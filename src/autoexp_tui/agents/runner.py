@@ -52,6 +52,8 @@ _STOPS: Final[Mapping[Outcome, str]] = {
     Outcome.MAX_DISK: "it wrote more than {disk} into its directories",
     Outcome.CANCELLED: "it was cancelled",
 }
+_NO_PROGRAM: Final = 127
+"""The exit status by which a shell says so."""
 _TOO_LATE: Final = (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 _WHY_CHARACTERS: Final = 600
 _MOST_FILES: Final = 1000
@@ -243,6 +245,8 @@ def decide_verdict(
         failure = f"{said}\nit ended with {end.exit_code}"
     if not failure and backend.read_event and not progress.has_ended:
         failure = f"{end.errors}\nit ended before its last event"
+    if end.exit_code == _NO_PROGRAM:
+        return Outcome.NOT_FOUND, end.errors or failure
     return (find_cause(failure), failure) if failure else (Outcome.OK, "")
 
 

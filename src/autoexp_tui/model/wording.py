@@ -515,6 +515,8 @@ target_reached: target reached
     the target is reached: {run} came to {value}
 nothing_left: nothing left to try
     nothing left to try: the list is empty, and the agent adds nothing
+runs_failed: no run succeeded
+    no run succeeded: {runs} failed, the last one so: {problem}
 research_stuck: nothing can begin
     no item of the list can begin, and the agent adds nothing
 research_ended: ended by {by:who}

@@ -114,7 +114,7 @@ class ResearchPolicy(Policy):
 
 _GUARD: Final = 6
 _EXITS: Final = {
-    **dict.fromkeys(("research_broken", "research_stuck"), 1),
+    **dict.fromkeys(("research_broken", "research_stuck", "runs_failed"), 1),
     **dict.fromkeys(("budget_reached", "calls_spent", "call_unaffordable"), _GUARD),
 }
 """Exit codes of a research that ended, where they are not 0."""
@@ -136,6 +136,8 @@ def tell_wait(research: Research) -> str:
     if research.live:
         first, more = research.live[0], len(research.live) - 1
         return f"waits for {first}" + (f" and {more} more" if more else "")
+    if research.agents_wait and research.is_hopeless:
+        return "waits for a person: no agent can be called"
     if research.agents_wait:
         return short(research.agents_wait)
     if call := research.find_call("research") or research.find_call("fixer"):
@@ -300,6 +302,8 @@ class _Loop:
             return  # what it would be told might be old when the call begins
         self._wake_at(find_wake(research, now.lived))
         if research.agents_wait is not None:
+            if research.is_hopeless:
+                return  # each try would cost: a person has one made, with `Consult`
             if now.t < research.resume_at:
                 self._wake_at(now.lived + research.resume_at - now.t)
                 return
@@ -368,8 +372,13 @@ class _Loop:
         )
         if is_asked and not self._is_end_approved(last):
             return
-        code = "research_stuck" if research.items else "nothing_left"
-        self._stop(code)
+        ends = [run.ended for run in research.runs.values() if run.ended]
+        if research.items:
+            self._stop("research_stuck")
+        elif ends and all(end.outcome == "failed" for end in ends):
+            self._stop("runs_failed", runs=len(ends), problem=ends[-1].problem)
+        else:
+            self._stop("nothing_left")
 
     def _has_planned(self) -> bool:
         """Whether a job of the session's own plan is still to run."""

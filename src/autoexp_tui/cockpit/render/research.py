@@ -500,6 +500,9 @@ def describe_agent(outline: Outline) -> str:
     if research.budget_reached is not None:
         return sentence(research.budget_reached, now)
     if research.agents_wait is not None:
+        if research.is_hopeless:
+            problem = research.agents_wait.arg("problem")
+            return f"no agent is called before you have one (C): {problem}"
         at = clock_time(research.resume_at, now)
         left = duration(research.resume_at - now)
         reason = sentence(research.agents_wait, now)
