@@ -41,7 +41,7 @@ from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.trust import build_refusal, read_checked, read_foreign
-from autoexp_tui.text.json_schema import find_mistake
+from autoexp_tui.text.json_schema import find_mistake, read_strictly
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import size
 
@@ -311,15 +311,10 @@ def _find_mistake(data: bytes, request: Request, name: str) -> str:
     if request.schema is None:
         return ""
     try:
-        value = json.loads(data, parse_constant=_refuse_constant)
-        mistake = find_mistake(value, request.schema)
-    except (ValueError, RecursionError) as error:
-        return f"{name} is no JSON: {error}"
+        mistake = find_mistake(read_strictly(data), request.schema)
+    except ValueError as error:
+        return f"{name} {error}"
     return f"{name} is not of the schema: {mistake}" if mistake else ""
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _price(

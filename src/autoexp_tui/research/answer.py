@@ -9,7 +9,6 @@ Texts are cleaned and bounded; what is cut says so.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,9 @@ from autoexp_tui.research.criteria import (
 )
 from autoexp_tui.research.overrides import find_overrides_problem
 from autoexp_tui.research.ports import PlannedItems
+from autoexp_tui.research.sections import cut_text
 from autoexp_tui.research.state import Answer, Fix, Hypothesis, Item, Research
-from autoexp_tui.text.json_schema import find_mistake
+from autoexp_tui.text.json_schema import find_mistake, read_strictly
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import join_some, plural
 
@@ -166,44 +166,18 @@ def _read_json(data: bytes, role: str) -> Mapping[str, Any]:
         problem = f"it has {len(data):,} bytes; at most {MOST_BYTES:,} are read"
         raise AnswerRefused(problem, "$")
     try:
-        value: Mapping[str, Any] = json.loads(
-            data.decode("utf-8-sig"),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_read_object,
-        )
-        mistake = find_mistake(value, SCHEMAS[role])
-    except RecursionError:
-        raise AnswerRefused("is no JSON: it is nested too deeply", "$") from None
+        value: Mapping[str, Any] = read_strictly(data)
     except ValueError as error:
-        problem = f"is no JSON: {clean_line(error, 200)}"
-        raise AnswerRefused(problem, "$") from None
-    if mistake:
+        raise AnswerRefused(str(error), "$") from None
+    if mistake := find_mistake(value, SCHEMAS[role]):
         where, _, problem = clean_line(mistake).partition(": ")
         raise AnswerRefused(problem, where)
     return value
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _read_object(pairs: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the key "{clean_name(twice)}" stands twice in one object')
-    return made
-
-
 def _clean_text(text: str) -> str:
-    """Several lines, cut where they are long, with a note of it."""
-    cleaned = clean(text, keep_newlines=True).strip()
-    data = cleaned.encode()
-    if len(data) <= MOST_TEXT_BYTES:
-        return cleaned
-    note = f"\n[cut here: it had {len(data):,} bytes]"
-    return data[: MOST_TEXT_BYTES - len(note)].decode(errors="ignore") + note
+    """Several lines, cut where they are long."""
+    return cut_text(clean(text, keep_newlines=True).strip(), MOST_TEXT_BYTES)
 
 
 @dataclass(slots=True)

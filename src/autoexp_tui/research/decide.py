@@ -163,21 +163,27 @@ class _Loop:
         for one in _list_open(research):
             follow_consultation(self.context, one)
         judge_answers(self.context, research)
-        uses = self._measure()
         if not research.stopped:
-            self._find_conditions(uses)
-            self._watch_budgets(uses)
-            is_paused = self.context.state.paused is not None
-            chosen = self._choose(is_paused=is_paused)
-            for item in chosen.start:
-                self._start(item)
-            self._fire(chosen)
-            self._call(uses)
-            self._find_end(uses)
+            self._work_on()
         else:
             withdraw_question(self.context, END, PART, TOO_LATE)
         self._write_state()
         return self.wake
+
+    def _work_on(self) -> None:
+        now, state = self.context.now, self.context.state
+        uses = measure_uses(self.research, state.jobs, now.t, now.lived)
+        self._find_conditions(uses)
+        self._watch_budgets(uses)
+        is_held = state.paused is not None or self.research.budget_reached is not None
+        chosen = Chosen() if is_held else self._choose()  # nobody is stuck by it
+        for item in chosen.start:
+            self._start(item)
+        for fired in list_fired(self.research, chosen, now.lived):
+            self.emit(fired)
+        if state.paused is None:  # else what a call would be told might be old
+            self._call(uses)
+            self._find_end(uses)
 
     def emit(self, event: Event) -> None:
         self.context.draft.emit(event)
@@ -202,10 +208,8 @@ class _Loop:
                 end_late(self.context, self.research, run)
                 watch_run(self.context, self.research, run)
 
-    def _choose(self, *, is_paused: bool) -> Chosen:
+    def _choose(self) -> Chosen:
         """What of the list begins now, and why the rest waits."""
-        if is_paused or self.research.budget_reached:
-            return Chosen()  # nobody is stuck by it
         slots = self.context.policy.count_slots("main")
         busy = self.context.roster.select(self.context.roster.active, "main")
         mine = {name for run in self.research.list_live() for name in run.jobs}
@@ -227,10 +231,6 @@ class _Loop:
         self.context.add_jobs(PART, item.asker, jobs)
 
     # What the agent should know, and budgets
-
-    def _measure(self) -> tuple[Use, ...]:
-        now = self.context.now
-        return measure_uses(self.research, self.context.state.jobs, now.t, now.lived)
 
     def _find_conditions(self, uses: tuple[Use, ...]) -> None:
         runs = {
@@ -292,14 +292,8 @@ class _Loop:
 
     # Consultations
 
-    def _fire(self, chosen: Chosen) -> None:
-        for fired in list_fired(self.research, chosen, self.context.now.lived):
-            self.emit(fired)
-
     def _call(self, uses: tuple[Use, ...]) -> None:
         research, now = self.research, self.context.now
-        if self.context.state.paused is not None:
-            return  # what it would be told might be old when the call begins
         self._wake_at(find_wake(research, now.lived))
         if research.agents_wait is not None:
             if research.is_hopeless:
@@ -343,14 +337,9 @@ class _Loop:
 
     def _find_end(self, uses: tuple[Use, ...]) -> None:
         research = self.research
-        if self.context.state.paused is not None:
-            return  # what is ready may not begin
-        target, best = self.options.objective.target, research.best
-        if target is not None and best is not None:
-            is_met = best <= target if research.mode == "min" else best >= target
-            if is_met:
-                self._stop("target_reached", run=research.best_run, value=best)
-                return
+        if research.best is not None and research.is_at_target:
+            self._stop("target_reached", run=research.best_run, value=research.best)
+            return
         roster = self.context.roster
         calls = (one for one in _list_open(research) if one.ended_lived is None)
         if any(calls) or research.live or roster.select(roster.active, "main"):
@@ -358,10 +347,9 @@ class _Loop:
         if research.budget_reached:
             self.emit(events.ResearchStopped(why=research.budget_reached))
             return
-        last = self._find_last()
         if research.open or research.to_fix or self._has_planned():
             return
-        if last is None or not self._is_idle(last):
+        if (last := self._find_idle()) is None:
             refusal = find_refusal(research, "research", uses)
             if refusal:  # nor can any item begin that is left
                 self.emit(events.ResearchStopped(why=refusal))
@@ -399,18 +387,17 @@ class _Loop:
         title = title or f"{last.id} found nothing left to try. End the research?"
         return bool(ask_person(self.context, END, title).approved)
 
-    def _find_last(self) -> Consultation | None:
-        """The newest consultation of the research agent, if nothing came after it."""
+    def _find_idle(self) -> Consultation | None:
+        """The newest consultation of the research agent, if a heartbeat led to it, its
+        answer added nothing, and nothing came after it."""
         known = self.research.consultations
         found = (known[name] for name in reversed(known))
         last = next((one for one in found if one.role == "research"), None)
-        return None if self.research.triggers else last
-
-    def _is_idle(self, last: Consultation) -> bool:
-        """Whether a heartbeat's answer added nothing."""
+        if last is None or self.research.triggers or last.outcome is not Outcome.OK:
+            return None
         is_heartbeat = any(one.kind == "heartbeat" for one in last.triggers)
         added = any(decided.applied for decided in last.decided)
-        return is_heartbeat and last.outcome is Outcome.OK and not added
+        return last if is_heartbeat and not added else None
 
     def _stop(self, code: str, **args: str | float) -> None:
         self.emit(events.ResearchStopped(why=why(code, **args)))

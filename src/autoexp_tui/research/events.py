@@ -11,7 +11,6 @@ from autoexp_tui.model.agents import Outcome, Usage
 from autoexp_tui.model.event import Event, Headline, Recorded, join_parts, pick
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Topic, Why
-from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.options import read_options
 from autoexp_tui.research.state import (
     HOPELESS,
@@ -121,7 +120,9 @@ class TriggerFired(_OfResearch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsultationOpened(_OfResearch):
+class ConsultationOpened(
+    _OfResearch, verb="consultation", about=("consultation", "run")
+):
     """An agent is to be called; the triggers so far are the reason."""
 
     consultation: str
@@ -146,9 +147,6 @@ class ConsultationOpened(_OfResearch):
             research.triggers, research.last_opened_lived = (), research.lived
         else:
             research.to_fix = _leave_out(research.to_fix, self.run)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("consultation", join_parts(self.consultation, self.run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +333,7 @@ def _set_items(research: Research, items: tuple[Item, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemsEdited(_OfResearch):
+class ItemsEdited(_OfResearch, verb="list changed", about=("what", "by")):
     """A person changed the list."""
 
     order: tuple[str, ...] | None = None
@@ -357,9 +355,6 @@ class ItemsEdited(_OfResearch):
             return self.items
         changed = () if self.item is None else (self.item,)
         return _arrange(research, self.order, *changed)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("list changed", join_parts(self.what, self.by))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -533,7 +528,7 @@ class FixDecided(_OfResearch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionFound(_OfResearch):
+class ConditionFound(_OfResearch, verb="research warning", about=("severity", "why")):
     """The agent should know of something; a warning is made once for its cause."""
 
     is_progress: ClassVar[bool] = True
@@ -546,11 +541,6 @@ class ConditionFound(_OfResearch):
         same = pick(self, "key", "severity", "why", "evidence")
         research.warnings[self.key] = Warned(**same, raised_at=record.t)
         _trigger(research, "warning_fired", self.key, record.t)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline(
-            "research warning", f"{self.severity}: {sentence(self.why, now)}"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -572,15 +562,14 @@ class MilestoneCrossed(_OfResearch):
     milestone: Milestone
 
     def fold(self, research: Research, record: Recorded) -> None:
-        one = self.milestone
-        research.milestones = (*research.milestones, one)
-        about = f"{one.budget}: {one.left_percent} % left"
-        _trigger(research, "budget_milestone", about, record.t)
+        research.milestones = (*research.milestones, self.milestone)
+        _trigger(
+            research, "budget_milestone", self.format_headline(0.0).about, record.t
+        )
 
     def format_headline(self, now: float) -> Headline:
-        one = self.milestone
-        told = f"{one.budget.replace('_', ' ')}: {one.left_percent} % left"
-        return Headline("budget", told)
+        name, left = self.milestone.budget, self.milestone.left_percent
+        return Headline("budget", f"{name.replace('_', ' ')}: {left} % left")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -495,6 +495,14 @@ class Research(PolicyPart):
         return value < self.best if self.mode == "min" else value > self.best
 
     @property
+    def is_at_target(self) -> bool:
+        """Whether a run has reached `objective.target`."""
+        target, best = self.options.objective.target, self.best
+        if target is None or best is None:
+            return False
+        return best <= target if self.mode == "min" else best >= target
+
+    @property
     def total_calls(self) -> int:
         return sum(self.calls.values())
 

@@ -3,9 +3,12 @@ keywords are refused beforehand: what is not checked must not look as if it were
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, cast
+
+from autoexp_tui.text.sanitize import clean_line
 
 _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
     "object": lambda value: isinstance(value, dict),
@@ -40,6 +43,34 @@ def _is_number(value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def read_strictly(data: bytes) -> Any:
+    """JSON as its standard has it, with no key twice; raises ValueError: `is no JSON: `
+    and the reason."""
+    try:
+        return json.loads(
+            data.decode("utf-8-sig"),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_read_object,
+        )
+    except RecursionError:
+        raise ValueError("is no JSON: it is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"is no JSON: {clean_line(error, 200)}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _read_object(pairs: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'the key "{twice:.64}" stands twice in one object')
+    return made
 
 
 def list_unknown(schema: Mapping[str, Any]) -> tuple[str, ...]:
