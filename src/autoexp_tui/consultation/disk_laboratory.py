@@ -29,7 +29,7 @@ from autoexp_tui.evaluation.requests import write_record
 from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.isolation.port import FILES
 from autoexp_tui.model.agents import AgentSpec, Outcome
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.log_reader import read_tail
 from autoexp_tui.research.answer import (
@@ -45,7 +45,13 @@ from autoexp_tui.research.fixer import build_fixed_item
 from autoexp_tui.research.instructions import OUTPUT
 from autoexp_tui.research.jobs import REQUEST, find_call_dir
 from autoexp_tui.research.options import ResearchOptions, read_options
-from autoexp_tui.research.ports import CallResult, PlannedItems, PlanRequest, View
+from autoexp_tui.research.ports import (
+    CallResult,
+    PlannedItems,
+    PlanRequest,
+    View,
+    build_plan_request,
+)
 from autoexp_tui.research.readings import find_log
 from autoexp_tui.research.state import list_jobs
 from autoexp_tui.research.state_file import build_state
@@ -66,7 +72,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.ports import Planner
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.specs import Plan
-    from autoexp_tui.research.state import CodeChange, Consultation, Item
+    from autoexp_tui.research.state import CodeChange, Consultation, Run
 
 _TAIL_BYTES: Final = 64 << 10
 """Of the log of a run that failed."""
@@ -100,11 +106,9 @@ class DiskLaboratory:
     @cached_property
     def repository(self) -> TreeRepository:
         """Raises UsageError, EnvironmentFailed."""
-        where, links = (
-            Path(self.plan.cwd, self.options.repository),
-            self.options.link_paths,
-        )
-        return open_repository(where, self.session, self.directory, links, "research")
+        where, links = self.options.repository, self.options.link_paths
+        top = Path(self.plan.cwd, where)
+        return open_repository(top, self.session, self.directory, links, "research")
 
     # ------------------------------------------------------------------------ opening
     def open(self, options: ResearchOptions) -> tuple[ResearchOpened, Sequence[str]]:
@@ -146,7 +150,7 @@ class DiskLaboratory:
         place = self.repository.top if has_code else self.directory
         caller = Caller(agents=self.plan.agents, isolation=isolation, readable=links)
         for name in dict.fromkeys((*options.agent, *options.fixer.agent)):
-            agent = self._find_agent(name)
+            agent = self.plan.agents[name]
             asked = build_call(agent, place)
             if find_program(asked, os.environ) is None:
                 yield f"agents.{name}: its program is not there"
@@ -157,38 +161,20 @@ class DiskLaboratory:
                     yield f"agents.{name}: {word} is looked for {told}"
             caller.require_visible(name, self.directory)
 
-    def _find_agent(self, name: str) -> AgentSpec:
-        if name not in self.plan.agents:
-            hint = "Name it below `agents`."
-            raise UsageError(f"there is no agents.{name}", "research", hint)
-        return self.plan.agents[name]
-
     # -------------------------------------------------------------------------- calls
     def write_call(self, consultation: Consultation, view: View) -> str:
         live = self.read_live()
         if consultation.role == "fixer":
             run = view.research.runs[consultation.run]
-            tail = self._read_tail(consultation, view)
-            text = render_fix_context(view, run, tail)
+            prompt = render_fix_context(view, run, _read_tail(run, view)).encode()
         else:
-            text = render_context(view, live, consultation)
+            prompt = render_context(view, live, consultation).encode()
         self._write_state(view, live)
-        prompt = text.encode()
         request = self._build_request(consultation, view, hash_bytes(prompt))
         make_directory(request.home)
         write_atomic(request.home / PROMPT, prompt)
         write_record(request.home / REQUEST, request)
         return request.prompt_sha256
-
-    def _read_tail(self, consultation: Consultation, view: View) -> str:
-        """The end of the log of the job that failed."""
-        run = view.research.runs[consultation.run]
-        jobs = list_jobs(run, view.jobs)
-        failed = [one for one in jobs if one.state is JobState.FAILED]
-        for job in (failed or jobs)[-1:]:
-            with suppress(OSError):
-                return read_tail(find_log(job), _TAIL_BYTES)
-        return ""
 
     def _build_request(
         self, consultation: Consultation, view: View, sha256: str
@@ -219,7 +205,7 @@ class DiskLaboratory:
         )
 
     def _limit_agent(self, name: str, *, is_fix: bool) -> AgentSpec:
-        spec = self._find_agent(name)
+        spec = self.plan.agents[name]
         limits, steps = spec.limits, spec.limits.steps
         if is_fix:
             most = self.options.fixer.steps
@@ -290,7 +276,9 @@ class DiskLaboratory:
             own = (one for one in stated if one.code_ref == consultation.id)
             refused = {one.id: reason for one in own}
         fresh = [one for one in stated if one.id not in refused and not one.jobs]
-        planned = self._plan(fresh, consultation, called.code, view)
+        code = {} if called.code is None else {consultation.id: called.code}
+        request = build_plan_request(fresh, view.research, view.jobs, code)
+        planned = self.plan_items(request)
         planned = replace(planned, problems={**refused, **planned.problems})
         answer = take_plans(answer, view.research, planned)
         return replace(result, answer=answer)
@@ -308,39 +296,14 @@ class DiskLaboratory:
             return result
         taken = {*research.runs, *(one.id for one in research.items)}
         item = build_fixed_item(run, fix, taken)
-        planned = self._plan([item], consultation, None, view)
+        request = build_plan_request([item], research, view.jobs)
+        planned = self.plan_items(request)
         if planned.problems:
             problem = f"the fix does not plan: {planned.problems[item.id]}"
             return replace(result, problem=problem)
         return replace(result, fixed=planned.items[0])
 
     # ------------------------------------------------------------------- plans and code
-    def _plan(
-        self,
-        items: Sequence[Item],
-        consultation: Consultation,
-        code: CodeChange | None,
-        view: View,
-    ) -> PlannedItems:
-        research = view.research
-        changes = {
-            name: one.code
-            for name, one in research.consultations.items()
-            if one.code is not None
-        }
-        if code is not None:
-            changes[consultation.id] = code
-        again = {one.id for one in items}
-        kept = (one for one in research.items if one.id not in again)
-        names = (job.name for one in kept for job in one.jobs)
-        request = PlanRequest(
-            items=tuple(items),
-            taken=frozenset((*view.jobs, *names)),
-            code=changes,
-            fenced=frozenset(n for n in changes if not research.code_approved.get(n)),
-        )
-        return self.plan_items(request)
-
     def plan_items(self, request: PlanRequest) -> PlannedItems:
         def find_worktree(name: str) -> Path | None:
             change = request.code.get(name)
@@ -378,6 +341,16 @@ class DiskLaboratory:
         write_atomic(home / STATE_FILE, state, durable=False)
         with explaining(link, "link the state file"), suppress(FileExistsError):
             link.symlink_to(Path(_STATE, STATE_FILE))
+
+
+def _read_tail(run: Run, view: View) -> str:
+    """The end of the log of the job that failed."""
+    jobs = list_jobs(run, view.jobs)
+    failed = [one for one in jobs if one.state is JobState.FAILED]
+    for job in (failed or jobs)[-1:]:
+        with suppress(OSError):
+            return read_tail(find_log(job), _TAIL_BYTES)
+    return ""
 
 
 def _list_run_paths(view: View) -> Iterator[str]:

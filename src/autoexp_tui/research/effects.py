@@ -28,8 +28,8 @@ from autoexp_tui.research.ports import (
     CallResult,
     Laboratory,
     PlannedItems,
-    PlanRequest,
     View,
+    build_plan_request,
 )
 from autoexp_tui.research.state import HOPELESS, PART, Item, Research, research_of
 from autoexp_tui.research.state import Answer as AgentAnswer
@@ -189,17 +189,7 @@ class PlanItem(_OfResearch, kind="plan_item"):
         return self.item.id
 
     def build_call(self, laboratory: Laboratory, state: SessionState) -> Call:
-        others = (one for one in research_of(state).items if one.id != self.item.id)
-        names = (job.name for one in others for job in one.jobs)
-        request = PlanRequest(
-            items=(self.item,),
-            taken=frozenset((*state.jobs, *names)),
-            code={
-                name: one.code
-                for name, one in research_of(state).consultations.items()
-                if one.code and name == self.item.code_ref
-            },
-        )
+        request = build_plan_request([self.item], research_of(state), state.jobs)
         return partial(laboratory.plan_items, request)
 
     def take(self, context: DecisionContext, value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from autoexp_tui.model.agents import Outcome, Usage
@@ -63,8 +64,23 @@ class PlanRequest:
     """Names of jobs and of other items, which no job of theirs may have."""
     code: Mapping[str, CodeChange] = field(default_factory=dict)
     """By the consultation that `Item.code_ref` names."""
-    fenced: frozenset[str] = frozenset()
-    """Of these: runs of their code are isolated, for no person approved it."""
+
+
+def build_plan_request(
+    items: Sequence[Item],
+    research: Research,
+    jobs: Mapping[str, JobRecord],
+    code: Mapping[str, CodeChange] = MappingProxyType({}),
+) -> PlanRequest:
+    """Items that are to enter the list, or to take their places in it; `code`: changes
+    beside those that are recorded."""
+    again = {one.id for one in items}
+    kept = (one for one in research.items if one.id not in again)
+    names = (job.name for one in kept for job in one.jobs)
+    calls = research.consultations.items()
+    changes = {name: one.code for name, one in calls if one.code is not None}
+    taken = frozenset((*jobs, *names))
+    return PlanRequest(items=tuple(items), taken=taken, code={**changes, **code})
 
 
 @dataclass(frozen=True, slots=True)
