@@ -158,6 +158,8 @@ def test_what_is_not_of_the_form_is_refused_whole(
         ({"overrides": [f"a{n}={'x' * 400}" for n in range(9)]}, "more than 2000"),
         ({"config_ref": "../../etc/passwd"}, "no name of a config"),
         ({"config_ref": "/etc/x"}, "no name of a config"),
+        ({"config_ref": "x/../../evil"}, "no name of a config"),
+        ({"config_ref": ".x"}, "no name of a config"),
         ({"kill_criteria": "when loss is bad"}, "kill_criteria"),
         ({"expects": "loss < 2 or time > 2 h"}, "expects"),
         ({"gpu_requirement": -1}, "0 to 8"),

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 FindWorktree = Callable[[str], Path | None]
 """Consultation -> where its change of code is checked out; None: it made none."""
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_REF: Final = re.compile(r"(?:(?!\.\.?/)[\w.-]+/)*(?!\.)[\w.-]+")
 _NO_RESEARCH: Final = "++research=null"
 """Else a config of research makes no jobs."""
 _MOST: Final = 300
@@ -56,12 +54,11 @@ def plan_items(
     problems, asked = dict[str, str](), list[FurtherPlan]()
     items: list[Item] = []
     for item in request.items:
-        try:
-            _check_item(item, request.taken)
-            asked.append(_ask(plan, item, request.taken, directory, now))
-            items.append(item)
-        except UsageError as error:
-            problems[item.id] = format_problem(error)
+        if problem := _find_problem(item, request.taken):
+            problems[item.id] = problem
+            continue
+        asked.append(_ask(plan, item, request.taken, directory, now))
+        items.append(item)
     taken = set(request.taken)
     planned: list[Item] = []
     made = planner.plan_all(asked) if asked else ()
@@ -93,20 +90,14 @@ def format_problem(error: AutoexpError) -> str:
     return clean_line(f"{text}{more}{hint}", _MOST)
 
 
-def _check_item(item: Item, taken: Collection[str]) -> None:
-    """Raises UsageError for a bad name or a job's, and where an answer asks for what
+def _find_problem(item: Item, taken: Collection[str]) -> str:
+    """Why an item is not even planned: its name is a job's, or an answer asks for what
     only a person may: other programs, or other actions of the engine."""
-    if not _NAME.fullmatch(item.id):
-        hint = "1 to 64 letters, digits, `_`, `.` and `-`; first a letter or a digit"
-        raise UsageError("is no name", "id", hint)
     if item.id in taken:
-        raise UsageError(f"a job is called {item.id} already", "id")
-    if item.by or item.fixes or not item.consultation:
-        return
-    if item.config_ref and not _REF.fullmatch(item.config_ref):
-        raise UsageError("is no config below the directory of configs", "config_ref")
-    if problem := find_overrides_problem(item.overrides):
-        raise UsageError(problem, "overrides", "a person may insert such an item")
+        return f"id: a job is called {item.id} already"
+    is_agents = item.consultation and not (item.by or item.fixes)
+    problem = find_overrides_problem(item.overrides) if is_agents else ""
+    return problem and f"overrides: {problem}; a person may insert such an item"
 
 
 def _ask(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from autoexp_tui.evaluation.requests import Request, load_record
 from autoexp_tui.evaluation.steps import make_fence, name_program
@@ -36,39 +37,35 @@ def list_passed(environ: Mapping[str, str], wanted: Collection[str]) -> dict[str
     }
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Becomes the command; returns where that does not start."""
-    path, output, names, *command = arguments
-    try:
-        request = load_record(Request, Path(path))
-        fence = make_fence(request, "sweep")
-        worktree = request.repository.get_worktree(request.place)
-        profile, env = fence.prepare(worktree, Path(output))
-        isolation = fence.choose(command)
-    except AutoexpError as error:
-        sys.stderr.write(f"{error.line}\n")
-        return error.exit_code or 1
-    return become(command, isolation, profile, env, names)
+Prepared: TypeAlias = tuple[Isolation, Profile, Mapping[str, str]]
 
 
 def become(
-    command: Sequence[str],
-    isolation: Isolation,
-    profile: Profile,
-    env: Mapping[str, str],
-    names: str,
+    arguments: Sequence[str], prepare: Callable[[Path, Path, Sequence[str]], Prepared]
 ) -> int:
-    """Become the command, isolated; the status where it does not start. `names`: of the
-    variables that it gets beside `env`, with commas."""
+    """Become the command, isolated; returns where it does not start. `prepare`: what
+    the request and the output directory of a command come to."""
+    path, output, names, *command = arguments
+    try:
+        isolation, profile, env = prepare(Path(path), Path(output), command)
+    except AutoexpError as error:
+        sys.stderr.write(f"{error.line}\n")
+        return error.exit_code or 1
     wanted = [*filter(None, names.split(","))]
-    env = {**list_passed(os.environ, wanted), **env}
     argv = isolation.wrap(name_program(command), profile)
     try:
-        os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], argv, {**list_passed(os.environ, wanted), **env})
     except OSError as error:
         sys.stderr.write(f"{argv[0]}: {error.strerror}\n")
     return 127
 
 
+def _prepare(path: Path, output: Path, command: Sequence[str]) -> Prepared:
+    request = load_record(Request, path)
+    fence = make_fence(request, "sweep")
+    worktree = request.repository.get_worktree(request.place)
+    return fence.choose(command), *fence.prepare(worktree, output)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(become(sys.argv[1:], _prepare))
