@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, get_args
 
@@ -27,7 +28,6 @@ from autoexp_tui.research.criteria import (
     judge_expectation,
     parse_criteria,
     parse_expectation,
-    read_facts,
 )
 from autoexp_tui.text.log_lines import find_canonical_name
 
@@ -119,10 +119,29 @@ def test_a_near_text_is_refused_with_its_place_and_examples(
     assert "loss > 4.0 after step 1000" in caught.value.hint
 
 
+@dataclass
+class Told:
+    """What a run told."""
+
+    step: int | None = None
+    first_step: int | None = None
+    values: Mapping[str, MetricFact] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.reached = self.step
+        self.find_value, self.find_curve = self.values.get, self.curves.get
+
+
 def make_facts(value: float | None, at: int = 0, **more: Any) -> RunFacts:
-    metrics = {} if value is None else {"loss": MetricFact(value, at)}
-    curves: dict[str, Curve] = more.pop("curves", {})
-    return RunFacts(find_value=metrics.get, find_curve=curves.get, **more)
+    told = {
+        name: more.pop(name)
+        for name in ("step", "first_step", "curves")
+        if name in more
+    }
+    values = {} if value is None else {"loss": MetricFact(value, at)}
+    run: Any = Told(values=values, **told)
+    return RunFacts(run, **more)
 
 
 GATES: list[tuple[str, int, dict[str, Any], str | None]] = [
@@ -179,9 +198,9 @@ FLAT = ((0, 4.0), (100, 2.0), (300, 1.99), (600, 2.1))
 
 def test_a_run_that_told_no_step_is_at_none_whatever_the_run_before_told() -> None:
     run = RunTelemetry(Monitoring(), "a", step=5000)
-    assert read_facts(run, "loss", "min").read("step") is None
+    assert RunFacts(run).read("step") is None
     run.reached = 5000
-    assert read_facts(run, "loss", "min").read("step") == (5000, 5000)
+    assert RunFacts(run).read("step") == (5000, 5000)
 
 
 RISES = ((0, 0.5), (100, 0.6), (300, 0.7))
@@ -195,9 +214,9 @@ RISES = ((0, 0.5), (100, 0.6), (300, 0.7))
      "NOT TRIGGERED (since 1.99 at step 300)"),
     ("1% in 500 steps", FLAT, {"first_step": 0, "step": 50},  # it began again
      "NOT TRIGGERED (since 4 at step 0)"),
-    ("1% in 600 steps", FLAT, {"default_mode": "max"},
+    ("1% in 600 steps", FLAT, {"mode": "max"},
      "TRIGGERED (since 4 at step 0)"),
-    ("1% in 200 steps", RISES, {"default_mode": "max"},
+    ("1% in 200 steps", RISES, {"mode": "max"},
      "NOT TRIGGERED (since 0.7 at step 300)"),
     ("1% in 200 steps", RISES, {}, "TRIGGERED (since 0.5 at step 0)"),
     ("1% in 500 steps", (), {}, "NOT TRIGGERED (loss: not seen yet)"),

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from autoexp_tui.conditions.jobs import Op, compare
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.rules import Anomalies
 from autoexp_tui.model.snapshot import Curve, Live, LiveRun
 from autoexp_tui.telemetry.inactivity import AnomalyWatch
@@ -64,57 +63,38 @@ class CriteriaRefused(AutoexpError):
     exit_code: ClassVar[int] = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RunFacts:
     """What criteria ask of a run."""
 
-    step: int | None = None
-    """Where its counter stands; None: it told no step."""
-    first_step: int | None = None
-    """Where it began, or went on after it went back: no plateau is older."""
+    run: LiveRun | Live
+    metric: str = LOSS
+    """The objective's: of which a plateau is."""
+    mode: Literal["min", "max"] = "min"
+    """Which way it gets better."""
     seconds: float = 0.0
     """That it has run."""
-    find_value: Callable[[str], MetricFact | None]
-    """The newest value of a metric, by its canonical name; None: it was never seen."""
-    find_curve: Callable[[str], Curve | None]
-    """The same over its steps, thinned or not."""
-    default_metric: str = LOSS
-    """The objective's: of which a plateau is."""
-    default_mode: Literal["min", "max"] = "min"
-    """Which way it gets better."""
+
+    @property
+    def step(self) -> int | None:
+        """Where its counter stands; None: it told no step."""
+        return None if self.run.reached is None else self.run.step
 
     def read(self, metric: str) -> tuple[float, int] | None:
         """The newest value and its step; None: it was never seen."""
         if metric == STEP and self.step is not None:
             return self.step, self.step
-        fact = self.find_value(metric)
+        fact = self.run.find_value(metric)
         return None if fact is None else (fact.value, fact.step)
 
     def list_points(self) -> Sequence[tuple[int, float]]:
-        """Steps and values of the objective since the counter began, or went back."""
-        curve = self.find_curve(self.default_metric) or Curve()
-        first = -math.inf if self.first_step is None else self.first_step
+        """Steps and values of the objective since the counter began, or went back: no
+        plateau is older."""
+        curve = self.run.find_curve(self.metric) or Curve()
+        first = -math.inf if self.run.first_step is None else self.run.first_step
         last = math.inf if self.step is None else self.step
         points = zip(curve.steps, curve.values, strict=False)
         return [point for point in points if first <= point[0] <= last]
-
-
-def read_facts(
-    run: LiveRun | Live,
-    metric: str,
-    mode: Literal["min", "max"],
-    seconds: float = 0.0,
-) -> RunFacts:
-    """What a run tells `seconds` after it began; metric and mode: the objective's."""
-    return RunFacts(
-        step=None if run.reached is None else run.step,
-        first_step=run.first_step,
-        seconds=seconds,
-        find_value=run.find_value,
-        find_curve=run.find_curve,
-        default_metric=metric,
-        default_mode=mode,
-    )
 
 
 class CriteriaStatus(NamedTuple):
@@ -185,8 +165,8 @@ class PlateauClause:
         return f"plateau {format_float(self.percent)}% in {self.steps} steps"
 
     def judge(self, facts: RunFacts) -> Judged:
-        metric, points = facts.default_metric, facts.list_points()
-        sign = -1 if facts.default_mode == "max" else 1
+        metric, points = facts.metric, facts.list_points()
+        sign = -1 if facts.mode == "max" else 1
         watch = AnomalyWatch(Anomalies(plateau_percent=self.percent), metric)
         for step, value in points:
             watch.observe(step, sign * value)

@@ -14,11 +14,11 @@ from autoexp_tui.model.wording import format_cause_of_end
 from autoexp_tui.research import events
 from autoexp_tui.research.budgets import measure_gpu_seconds
 from autoexp_tui.research.criteria import (
+    RunFacts,
     judge_criteria,
     judge_expectation,
     parse_criteria,
     parse_expectation,
-    read_facts,
 )
 from autoexp_tui.research.fixer import classify_failure, plan_next
 from autoexp_tui.research.readings import recall
@@ -52,7 +52,7 @@ def watch_run(context: DecisionContext, research: Research, run: Run) -> None:
         is_ending = job.attempt is None or job.attempt.is_told_to_end
         if live is None or seconds is None or is_ending:
             continue
-        facts = read_facts(live, research.metric, research.mode, seconds)
+        facts = RunFacts(live, research.metric, research.mode, seconds)
         status = judge_criteria(criteria, facts)
         if status.is_triggered:
             end_run(context, run, status.text, why("kill_criterion", text=status.text))
@@ -174,8 +174,8 @@ def _judge_expected(
         return ended
     if expects:
         clause = parse_expectation(expects)
-        told = (research.metric, research.mode)
-        facts = (read_facts(recall(job), *told) for job in jobs)
+        of = (research.metric, research.mode)
+        facts = (RunFacts(recall(job), *of) for job in jobs)
         found = [judge_expectation(clause, one) for one in facts]
         met = None if None in found else all(found)
         if met is None and ended.outcome != "completed":

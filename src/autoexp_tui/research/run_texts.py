@@ -13,7 +13,7 @@ from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override
 from autoexp_tui.model.snapshot import Curve, Live
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.research.criteria import judge_criteria, parse_criteria, read_facts
+from autoexp_tui.research.criteria import RunFacts, judge_criteria, parse_criteria
 from autoexp_tui.research.readings import (
     Reading,
     choose_main,
@@ -148,7 +148,7 @@ def _tell_criteria(view: View, run: Run, main: Reading) -> str:
     research, job = view.research, main.job
     is_running = job.state is JobState.RUNNING
     seconds = view.lived - job.since_lived if is_running else 0.0
-    facts = read_facts(main.live, research.metric, research.mode, seconds)
+    facts = RunFacts(main.live, research.metric, research.mode, seconds)
     return judge_criteria(parse_criteria(run.item.kill_criteria), facts).text
 
 

@@ -25,15 +25,13 @@ _NEAR: Final = 2.5
 """A rate that is no farther off than this factor is near enough."""
 _BATCHES: Final = (256, 512, 1024, 2048, 4096)
 _WIDTHS: Final = (384, 512)
-_BATCH: Final = 64
-"""Of the config, where a run has no other."""
-_LONGER: Final = 10
-"""Times the samples of other runs, at the rate over `_SLOWER`."""
+_LONGER: Final = 10 * 64
+"""Samples for each step of the base, whose batch is 64, at the rate over `_SLOWER`."""
 _SLOWER: Final = 25
 _HOPELESS: Final = 0.35
 """So far above the best result no run catches up after two fifths of its steps."""
 _WORSE: Final = 0.15
-"""Above the best curve at the same step, after a fifth of its steps."""
+"""Above the best result after more steps than that took."""
 _SHORT: Final = 0.25
 """Of a budget: with less left no study goes on."""
 
@@ -155,21 +153,16 @@ def _list_kills(
         if name.startswith(needless):
             yield name, "what it was to tell is decided"
         elif base and (lag := measure_lag(known, base, known.runs[name])) > _WORSE:
-            told = f"{lag:.2f} above {base['run_id']} at the same step"
+            told = f"{lag:.2f} above {base['run_id']} after as many steps"
             yield name, f"{known.metric} is {told}"
 
 
 def measure_lag(known: Known, base: Run, run: Run) -> float:
-    """How far a run is above the base's curve at its step; 0: nobody can say."""
+    """How far a run is above the base's result after more steps than that took; 0: it
+    is not so far, or tells no number."""
     value, step = (run["live_metrics"].get(key) for key in (known.metric, "step"))
-    is_other = read_override(run, "batch_size") != read_override(base, "batch_size")
-    if is_other or not isinstance(value, float) or step is None:
-        return 0.0  # their steps are not those of the base
-    # What is measured at the very step that it is at may not be told yet.
-    points = ((at["step"], at.get(known.metric)) for at in base["metrics_history"])
-    passed = [it for at, it in points if base["step"] // 5 <= at < step]
-    numbers = [it for it in passed if isinstance(it, float)]
-    return value - numbers[-1] if numbers else 0.0
+    is_late = isinstance(value, float) and step is not None and step > base["step"]
+    return value - get_result(base) if is_late else 0.0
 
 
 # --------------------------------------------------------------------- the hypotheses
@@ -245,9 +238,11 @@ def _make_rate(rate: float, known: Known, base: Run | None) -> Item:
 
 def _study_patience(known: Known, base: Run) -> Study:
     rate = spell(float(read_override(base, "lr")) / _SLOWER)
-    given = (f"lr={rate}", f"samples={_LONGER * _BATCH * base['step']}")
-    part = f"at a small part of its rate, with {_LONGER} times its samples"
-    note, beat = f"{base['run_id']} {part}", _beat(base, known)
+    given, beat = (
+        (f"lr={rate}", f"samples={_LONGER * base['step']}"),
+        _beat(base, known),
+    )
+    note = f"{base['run_id']} at a small part of its rate, for ten times as long"
     item = _make_item("patience", "", note, *given, expects=beat)
     claim = "A low learning rate wins when a run is ten times as long."
     return _conclude("patience", claim, [item], known)
