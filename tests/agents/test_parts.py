@@ -16,7 +16,7 @@ from autoexp_tui.agents.call import Request
 from autoexp_tui.agents.failures import find_cause, find_resumption
 from autoexp_tui.agents.runner import read_line
 from autoexp_tui.agents.scripted import ScriptFailed, main
-from autoexp_tui.agents.supervision import Lines
+from autoexp_tui.agents.supervision import Output
 from autoexp_tui.model.agents import (
     AgentSpec,
     BackendName,
@@ -191,7 +191,7 @@ def test_events_of_any_form_are_survived(backend: BackendName) -> None:
 
 def test_lines_come_whole_whatever_the_parts() -> None:
     found: list[bytes] = []
-    lines = Lines(found.append)
+    lines = Output(found.append)
     for part in (b"on", b"e\n\ntwo\nth", b"ree"):
         lines.add(part)
     lines.flush()

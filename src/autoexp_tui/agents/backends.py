@@ -66,6 +66,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
+    """What is told apart by the program that is called."""
+
     build_command: Callable[[Request, str], tuple[str, ...]]
     """Of a request, and the file with the schema of its last message; empty: that may
     be any text."""

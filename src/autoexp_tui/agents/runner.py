@@ -201,14 +201,16 @@ def _run_agent(
     argv = backend.build_command(request, schema_path)
     if find_program(request, env) is None:
         return End(exit_code=None, reason=f"{argv[0]}: there is no such program")
+
+    def read(line: bytes) -> Outcome | None:
+        read_line(line, backend, progress)
+        if limits.steps is not None and len(progress.steps) > limits.steps:
+            return Outcome.MAX_STEPS
+        return Outcome.OK if progress.has_ended else None
+
     own = (Path(request.cwd), *(directory / name for name in _OWN))
-    return run_program(
-        Program((*prefix, *argv), request.cwd, env, limits, prompt, own),
-        directory / TRANSCRIPT,
-        lambda line: read_line(line, backend, progress),
-        count_steps=lambda: len(progress.steps),
-        has_ended=lambda: progress.has_ended,
-    )
+    program = Program((*prefix, *argv), request.cwd, env, limits, prompt, own)
+    return run_program(program, directory / TRANSCRIPT, read)
 
 
 def find_program(request: Request, env: Mapping[str, str]) -> Path | None:

@@ -16,9 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import Final, TypeAlias
 
 from autoexp_tui.executors.wrapper import (
     PRCTL,
@@ -60,8 +60,15 @@ _TAIL_BYTES: Final = 64 << 10
 """Of the end of a transcript that is too long, and of what a program said."""
 
 
+ReadLine: TypeAlias = Callable[[bytes], Outcome | None]
+"""What a line says of its program: nothing, that it was its last word (`ok`), or why it
+is to be stopped."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
+    """What is run, and how far it may go."""
+
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
@@ -116,97 +123,80 @@ class Transcript:
             self._file.write(self._tail)
 
 
-@dataclass(slots=True)
-class Lines:
-    """Whole lines of a stream that comes in parts; those too long are dropped."""
+class Output:
+    """What a program prints, as it comes: whole lines, those too long dropped."""
 
-    read: Callable[[bytes], None]
-    _parts: list[bytes] = field(default_factory=list)
-    _size: int = 0
+    def __init__(self, read_line: Callable[[bytes], object] = bool) -> None:
+        self._read_line, self._line = read_line, bytearray()
+        self.tail = b""
+        """Its end so far."""
 
     def add(self, data: bytes) -> None:
+        self.tail = (self.tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
         *whole, rest = data.split(b"\n")
-        for line in whole:
-            self._keep(line)
+        for part in whole:
+            self._keep(part)
             self.flush()
         self._keep(rest)
 
     def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size <= _MOST_LINE_BYTES:
-            self._parts.append(part)
+        if len(self._line) <= _MOST_LINE_BYTES:
+            self._line += part
 
     def flush(self) -> None:
         """The line so far is a whole one."""
-        if 0 < self._size <= _MOST_LINE_BYTES:
-            self.read(b"".join(self._parts))
-        self._parts, self._size = [], 0
-
-
-@dataclass(slots=True)
-class _Stream:
-    """An output of a program."""
-
-    pipe: IO[bytes]
-    transcript: Transcript
-    lines: Lines | None = None
-    tail: bytes = b""
-
-    def read_more(self) -> bool:
-        """Whether more may come; raises BlockingIOError: not yet."""
-        data = os.read(self.pipe.fileno(), _READ_BYTES)
-        self.transcript.write(data)
-        self.tail = (self.tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
-        if self.lines:
-            self.lines.add(data) if data else self.lines.flush()
-        return bool(data)
+        if 0 < len(self._line) <= _MOST_LINE_BYTES:
+            self._read_line(bytes(self._line))
+        self._line.clear()
 
 
 @contextmanager
-def _inheriting() -> Iterator[None]:
-    """In this block what a program leaves behind becomes this process's child; later
-    orphans of others are none of its business."""
+def _supervising(caught: list[int]) -> Iterator[None]:
+    """In this block signals that ask us to end are noted in `caught`, and what a
+    program leaves behind becomes this process's child; later orphans of others are none
+    of its business."""
+    is_asked = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if is_asked else ()
+    before = {number: signal.getsignal(number) for number in numbers}
     set_subreaper()
     try:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, lambda found, _: caught.append(found))
         yield
     finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if PRCTL is not None:
             PRCTL(_SET_SUBREAPER, 0, 0, 0, 0)
 
 
-def run_program(
-    program: Program,
-    log: Path,
-    read_line: Callable[[bytes], None],
-    *,
-    count_steps: Callable[[], int] = lambda: 0,
-    has_ended: Callable[[], bool] = lambda: False,
-) -> End:
+def run_program(program: Program, log: Path, read_line: ReadLine) -> End:
     """How it ended; what it printed is in the new file `log`. `read_line` is given each
-    line of standard output; `has_ended`: whether one of them was its last word. Raises
-    EnvironmentFailed where the log cannot be written."""
+    line of standard output. Raises EnvironmentFailed where the log cannot be
+    written."""
     with explaining(log, "keep what a program prints"):
         transcript = Transcript(log, program.limits.output_bytes)
         try:
-            return _Run(program, transcript, read_line, count_steps, has_ended).run()
+            return _Run(program, transcript, read_line).run()
         finally:
             transcript.close()
 
 
-@dataclass(slots=True)
 class _Run:
-    program: Program
-    transcript: Transcript
-    read_line: Callable[[bytes], None]
-    count_steps: Callable[[], int]
-    has_ended: Callable[[], bool]
-    caught: list[int] = field(default_factory=list)
-    _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    def __init__(
+        self, program: Program, transcript: Transcript, read_line: ReadLine
+    ) -> None:
+        self._program, self._transcript = program, transcript
+        self._read_line = read_line
+        self._said: Outcome | None = None
+        """What its lines say of it by now."""
+        self._caught: list[int] = []
+        self._selector = selectors.DefaultSelector()
 
     def run(self) -> End:
-        program, others = self.program, frozenset(list_descendants(os.getpid()))
-        fed = open_fed(program.stdin)
-        with self._catch_signals(), _inheriting(), fed as stdin:
+        program, others = self._program, frozenset(list_descendants(os.getpid()))
+        with _supervising(self._caught), open_fed(program.stdin) as stdin:
             try:
                 process = subprocess.Popen(
                     program.argv,
@@ -227,58 +217,54 @@ class _Run:
     ) -> End:
         assert process.stdout is not None
         assert process.stderr is not None
-        streams = (
-            _Stream(process.stdout, self.transcript, Lines(self.read_line)),
-            _Stream(process.stderr, self.transcript),
-        )
-        polite = 0.0
-        with process.stdout, process.stderr, self._selector:
+        output, errors, polite = Output(self._take_line), Output(), 0.0
+        with process.stdout, process.stderr, self._selector as selector:
+            selector.register(process.stdout, selectors.EVENT_READ, output)
+            selector.register(process.stderr, selectors.EVENT_READ, errors)
             try:
-                for stream in streams:
-                    os.set_blocking(stream.pipe.fileno(), False)
-                    self._selector.register(stream.pipe, selectors.EVENT_READ, stream)
                 stop = self._watch(process)
                 has_lingered = stop is None and process.returncode is None
                 self._drain()
-                polite = self.program.limits.stop_seconds
+                polite = self._program.limits.stop_seconds
             finally:  # after an error of ours nobody waits
                 left = end_processes(process, others, polite)
             self._drain()
-        if self._has_too_many_steps():  # told in its last breath
-            stop = Outcome.MAX_STEPS
-        output, errors = (one.tail.decode("utf-8", "replace") for one in streams)
+        said, warned = (one.tail.decode("utf-8", "replace") for one in (output, errors))
         return End(
             exit_code=process.returncode,
-            stop=stop,
+            stop=self._find_reason() or stop,  # told in its last breath
             has_lingered=has_lingered,
             left=left,
-            output=output.strip(),
-            errors=errors.strip(),
+            output=said.strip(),
+            errors=warned.strip(),
         )
 
-    def _has_too_many_steps(self) -> bool:
-        most = self.program.limits.steps
-        return most is not None and self.count_steps() > most
+    def _take_line(self, line: bytes) -> None:
+        self._said = self._read_line(line) or self._said
+
+    def _find_reason(self) -> Outcome | None:
+        """Why what it printed has it stopped."""
+        return None if self._said is Outcome.OK else self._said
 
     def _watch(self, process: subprocess.Popen[bytes]) -> Outcome | None:
         """Read until the program has ended, or must be stopped: why."""
-        limits, started = self.program.limits, time.monotonic()
+        limits, started = self._program.limits, time.monotonic()
         wall, heard, done = started + limits.wall_seconds, started, 0.0
         look_at = started + _DISK_SECONDS
         while process.poll() is None:
             now = time.monotonic()
             if now >= look_at:
-                written = measure_disk(self.program.directories)
+                written = measure_disk(self._program.directories)
                 # What it prints is kept elsewhere too: in the log of its job.
-                if max(written, self.transcript.total) > limits.disk_bytes:
+                if max(written, self._transcript.total) > limits.disk_bytes:
                     return Outcome.MAX_DISK
                 took = time.monotonic() - now
                 look_at = now + max(_DISK_SECONDS, 50 * took)
-            if self.caught:
+            if self._caught:
                 return Outcome.CANCELLED
-            if self._has_too_many_steps():
-                return Outcome.MAX_STEPS
-            if self.has_ended():
+            if reason := self._find_reason():
+                return reason
+            if self._said:
                 done = done or now
                 if now >= done + limits.exit_seconds:
                     return None
@@ -288,7 +274,7 @@ class _Run:
                 return Outcome.IDLE_TIMEOUT
             if self._read(_LOOK_SECONDS):
                 heard = time.monotonic()
-        return Outcome.CANCELLED if self.caught else None
+        return Outcome.CANCELLED if self._caught else None
 
     def _read(self, seconds: float) -> bool:
         """Whether anything came within `seconds`."""
@@ -298,9 +284,12 @@ class _Run:
             return False
         ready = self._selector.select(seconds)
         for key, _ in ready:
-            with suppress(BlockingIOError):
-                if not key.data.read_more():
-                    self._selector.unregister(key.fileobj)
+            data = os.read(key.fd, _READ_BYTES)
+            self._transcript.write(data)
+            key.data.add(data)
+            if not data:
+                key.data.flush()
+                self._selector.unregister(key.fileobj)
         return bool(ready)
 
     def _drain(self) -> None:
@@ -309,22 +298,6 @@ class _Run:
         while self._selector.get_map() and time.monotonic() < deadline:
             if not self._read(0.0):
                 return
-
-    @contextmanager
-    def _catch_signals(self) -> Iterator[None]:
-        """Note what asks us to end; only the main thread is asked."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        before = {number: signal.getsignal(number) for number in numbers}
-        try:
-            for number in (n for n in numbers if before[n] is not signal.SIG_IGN):
-                signal.signal(number, lambda caught, _: self.caught.append(caught))
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def end_processes(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # annotations are never evaluated
     Spec = dict[str, list[str]]
 
 EX_UNAVAILABLE, CANNOT_RUN, NOT_FOUND = 69, 126, 127
+LIBC = ctypes.CDLL(None, use_errno=True)
 RESTORED = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -131,14 +132,12 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
 
 
 def _call(number: int, *arguments: "int | bytes | None") -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
     words = (ctypes.c_long(a) if isinstance(a, int) else a for a in arguments)
-    return _check(libc.syscall(ctypes.c_long(number), *words))
+    return _check(LIBC.syscall(ctypes.c_long(number), *words))
 
 
 def _prctl(option: int, value: int) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    return _check(libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))))
+    return _check(LIBC.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))))
 
 
 def _check(result: int) -> int:

@@ -65,7 +65,6 @@ class Profile:
         return tuple(dict.fromkeys((*self.readable, *self.logins)))
 
 
-@dataclass(frozen=True)
 class Isolation(ABC):
     """A way to run a command under a profile."""
 

@@ -36,6 +36,8 @@ class AutoexpError(Exception):
 
 @dataclass(eq=False)
 class UsageError(AutoexpError):
+    """A command line or a config that cannot be meant."""
+
     problems: tuple[Problem, ...] = ()
 
     exit_code: ClassVar[int] = 2

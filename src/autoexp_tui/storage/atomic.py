@@ -68,6 +68,8 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True, slots=True)
 class Modes:
+    """Of what we make."""
+
     directory: int = 0o700
     file: int = 0o600
 

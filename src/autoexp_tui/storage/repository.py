@@ -10,8 +10,9 @@ in one form."""
 from __future__ import annotations
 
 import os
+import selectors
 import subprocess
-import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +22,8 @@ from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.text.sanitize import clean_line
 
 _SECONDS: Final = 20.0
+_PART: Final = 1 << 16
+_MOST_COMPLAINT: Final = 4096
 _SETTINGS: Final[Mapping[str, str]] = {
     "core.fsmonitor": "false",
     "core.hooksPath": os.devnull,
@@ -145,27 +148,24 @@ def open_fed(data: bytes) -> IO[bytes]:
 def _read_answer(
     process: subprocess.Popen[bytes], most: int, seconds: float
 ) -> tuple[bytes, int, bytes]:
-    """A little more than `most` bytes at most, the status, and the complaint."""
-    problem = bytearray()
-    assert process.stdout is not None
-    assert process.stderr is not None
-    watch = threading.Timer(seconds, process.kill)
-    drain = threading.Thread(target=_drain, args=(process.stderr, problem), daemon=True)
-    watch.start()
-    drain.start()
-    data = process.stdout.read(most + 1)
+    """More than `most` bytes only by the last part, the status, and the beginning of
+    the complaint; the rest of that is read, so that nobody waits."""
+    deadline, data, complaint = time.monotonic() + seconds, bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        for stream, kept in ((process.stdout, data), (process.stderr, complaint)):
+            assert stream is not None
+            selector.register(stream, selectors.EVENT_READ, kept)
+        while selector.get_map() and len(data) <= most:
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            for key, _ in ready:
+                key.data.extend(part := os.read(key.fd, _PART))
+                if not part:
+                    selector.unregister(key.fileobj)
+            del complaint[_MOST_COMPLAINT:]
+            if not ready:
+                process.kill()
+                problem = f"git did not answer: nothing for {seconds:g} s"
+                raise EnvironmentFailed(problem)
     if len(data) > most:
         process.kill()
-    status = process.wait()
-    is_late = not watch.is_alive()
-    watch.cancel()
-    drain.join(1.0)
-    if is_late and status < 0:
-        raise EnvironmentFailed(f"git did not answer: nothing for {seconds:g} s")
-    return data, status, bytes(problem)
-
-
-def _drain(stream: IO[bytes], kept: bytearray) -> None:
-    """Keep the beginning of a stream and read the rest, so that nobody waits."""
-    while part := stream.read(4096):
-        kept += part[: max(4096 - len(kept), 0)]
+    return bytes(data), process.wait(), bytes(complaint)

@@ -54,6 +54,8 @@ class IdeaSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:
+    """How an idea becomes a change, and what that may touch."""
+
     agent: tuple[str, ...] = ()
     """The agent that edits the worktree; or a chain of agents."""
     review_agent: tuple[str, ...] = ()

@@ -68,6 +68,8 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRules:
+    """What a candidate may change."""
+
     editable: tuple[str, ...] = ()
     """Patterns of what may change; empty: all that no other rule names."""
     protected_paths: tuple[str, ...] = ()
@@ -78,6 +80,8 @@ class CommitRules:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """One reason why a candidate is not committed."""
+
     code: str
     """One of the reasons above."""
     paths: tuple[str, ...] = ()

@@ -75,6 +75,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRepository:
+    """Where the repository of a search or of research lies, and what we make of it."""
+
     git_dir: Path
     """The repository that all its worktrees share."""
     top: Path
