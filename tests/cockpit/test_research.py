@@ -11,9 +11,9 @@ import pytest
 
 from autoexp_tui.cockpit.render import research as render
 from autoexp_tui.cockpit.render.research_questions import ask_insert
+from autoexp_tui.cockpit.screens import research as screen
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.cockpit.widgets import research_pane
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.commands import AnswerAsk, Command
 from autoexp_tui.model.errors import Problem, ValidationFailed
@@ -67,7 +67,7 @@ async def test_it_tells_why_the_agent_woke_what_it_saw_and_what_it_answered(
             "7",
             research="1 run, 3 listed, 4 ended|best 2.310 r1|– void|run finished: r4",
             detail="What c1 proposes|kills: end r5",
-            now="c3 (run finished: r4, r3)|calls|6 of 20",
+            below="c3 (run finished: r4, r3)|calls|6 of 20",
         )
         seat.check(research="▸ 1 next|lr=0.005  by ann|◌ 2 waits|waits for r5")
         await go_to(seat, "call:c1")
@@ -209,7 +209,7 @@ async def test_lower_case_twins_do_nothing_and_what_has_ended_is_told() -> None:
     over = researching(stopped=why("nothing_left"), open=(), items=())
     async with cockpit(replace(over, asks={})) as seat:
         await seat.see(
-            "7", research="ended: nothing left|◌ empty", now="ended: nothing"
+            "7", research="ended: nothing left|◌ empty", below="ended: nothing"
         )
         for key in "TCI":
             await seat.see(key, footer="the research has ended")
@@ -219,11 +219,11 @@ async def test_lower_case_twins_do_nothing_and_what_has_ended_is_told() -> None:
 async def test_a_pause_of_agents_tells_when_they_are_called_again() -> None:
     waits = {"agents_wait": why("notice", text="429"), "resume_at": NOW + 240}
     async with cockpit(researching(**waits)) as seat:
-        await seat.see("7", now="no agent is called before 08:45, in 4 min: 429")
+        await seat.see("7", below="no agent is called before 08:45, in 4 min: 429")
     missing = why("agents_wait", at=NOW, problem="no codex")
     waits = {"agents_wait": missing, "wait_outcome": Outcome.NOT_FOUND}
     async with cockpit(researching(**waits)) as seat:
-        await seat.see("7", now="before you have one (C): no codex")
+        await seat.see("7", below="before you have one (C): no codex")
 
 
 async def test_what_others_wrote_is_cleaned_and_secrets_are_masked() -> None:
@@ -260,7 +260,7 @@ async def test_budgets_of_a_role_have_bars_of_their_own() -> None:
     budgets = replace(options.budgets, fixer=own)
     shown = researching(options=replace(options, budgets=budgets))
     async with cockpit(shown, (200, 60)) as seat:
-        await seat.see("7", now="fixer calls ██████████|1 of 2|calls |6 of 20")
+        await seat.see("7", below="fixer calls ██████████|1 of 2|calls |6 of 20")
 
 
 async def test_a_research_that_cannot_begin_tells_all_that_is_to_be_done() -> None:
@@ -321,8 +321,8 @@ async def test_a_key_costs_what_is_visible_among_a_thousand_runs() -> None:
     async with cockpit(grown(), (200, 60)) as seat:
         await seat.see("7", research="100 listed")
         with (
-            counted(research_pane, "build_outline") as outlines,
-            counted(research_pane, "build_row") as rows,
+            counted(screen, "build_outline") as outlines,
+            counted(render.ResearchOutline, "build_row") as rows,
         ):
             await seat.play("G k ctrl+u g j")
         assert 0 < len(rows) <= 5 * 60
@@ -342,7 +342,7 @@ def test_an_outline_of_a_thousand_runs_is_made_between_two_keys() -> None:
 def test_no_item_of_a_paused_session_begins() -> None:
     shown = replace(researching(), paused=why("notice", text="by hand"))
     outline = render.build_outline(find_part(shown), build_session(shown))
-    assert "by hand" in plain(render.build_row(outline, "item:x1", 120))
+    assert "by hand" in plain(outline.build_row(outline.keys.index("item:x1"), 120))
 
 
 @pytest.mark.parametrize("cells", [40, 72, 120])
@@ -350,9 +350,9 @@ def test_no_item_of_a_paused_session_begins() -> None:
 def test_no_line_is_wider_than_its_pane(cells: int, changes: dict[str, Any]) -> None:
     shown = researching(**changes)
     outline = render.build_outline(find_part(shown), build_session(shown))
-    lines = [*render.build_head(outline, cells), *render.build_now(outline, cells, 6)]
-    lines += render.build_now(outline, cells, 1)
-    for key in outline.keys:
-        lines += [render.build_row(outline, key, cells)]
-        lines += render.build_detail(outline, key, 1200, cells)
+    lines = [*outline.build_head(cells), *outline.build_below(cells, 6)]
+    lines += outline.build_below(cells, 1)
+    for place, key in enumerate(outline.keys):
+        lines += [outline.build_row(place, cells)]
+        lines += outline.build_detail(key, 1200, cells)
     assert max(len(plain(one)) for one in lines) <= cells

@@ -12,8 +12,9 @@ import pytest
 
 from autoexp_tui.cockpit.render import tree as render
 from autoexp_tui.cockpit.render.tree import build_outline
+from autoexp_tui.cockpit.screens import tree as screen
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.widgets import tree_pane
+from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.evaluation.disk_trees import DiskTrees
@@ -72,7 +73,7 @@ async def test_each_row_says_what_became_of_its_idea_and_why(
         await seat.see(
             "6",
             tree="depth 1 of 2, 3 opened, 1 open|best 1.000 root|1.100 e1|● root",
-            frontier="1",
+            below="1",
         )
         seat.check(tree="├✓ passed|e1|+10.0%|├! failed|└▸ sweep")
         await seat.see("j", detail="passed the gate: grade|1: score +0.100|1 of 1 ok")
@@ -202,10 +203,10 @@ async def test_a_key_costs_what_is_visible_among_ten_thousand_evaluations(
     shown = made(10_000)
     async with cockpit(shown, (200, 60)) as seat:
         await seat.see("6", tree="● root|e1")
-        with counted(tree_pane, "build_row") as rows:
+        with counted(render.TreeOutline, "build_row") as rows:
             await seat.play("G")
             assert 0 < len(rows) <= 2 * 60
-        with counted(tree_pane, "build_outline") as outlines:
+        with counted(screen, "build_outline") as outlines:
             await seat.play("k ctrl+u g j")
             seat.app.renew_screen()
             with counted(render, "sentence") as sentences:
@@ -222,9 +223,10 @@ async def test_a_key_costs_what_is_visible_among_ten_thousand_evaluations(
 
 
 def test_an_outline_of_ten_thousand_evaluations_is_made_in_no_time() -> None:
-    part = find_part(grown(10_000))
+    shown = grown(10_000)
+    part, session = find_part(shown), build_session(shown)
     before = time.process_time()
-    outline = build_outline(part)
+    outline = build_outline(part, session)
     assert time.process_time() - before < 0.5
     assert len(outline.keys) > 10_000
     assert len(set(outline.keys)) == len(outline.keys)
@@ -232,20 +234,15 @@ def test_an_outline_of_ten_thousand_evaluations_is_made_in_no_time() -> None:
 
 @pytest.mark.parametrize("cells", [40, 72, 120])
 def test_no_line_is_wider_than_its_pane(cells: int) -> None:
-    part = find_part(ended())
-    outline = build_outline(part)
-
-    def step(_: Evaluation) -> render.State:
-        return "▸", "sweep", "running"
-
+    shown = ended()
+    outline = build_outline(find_part(shown), build_session(shown))
     lines = [
-        render.build_stairs(part, outline, cells),
-        render.build_head(part, outline, cells),
-        *render.build_frontier(part, outline, cells, 1),
-        *render.build_frontier(part, outline, cells, 5),
+        *outline.build_head(cells),
+        *outline.build_below(cells, 1),
+        *outline.build_below(cells, 5),
     ]
     for key in outline.keys:
-        lines += render.build_detail(part, outline, key, step, render.Records(), cells)
+        lines += outline.build_detail(key, None, cells)
     assert max(len(plain(one)) for one in lines) <= cells
 
 

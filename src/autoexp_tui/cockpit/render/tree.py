@@ -1,18 +1,22 @@
 """A search as lines: its tree, the best so far, who would go on if the depth closed
-now, and all that is known of one evaluation. Pure functions of the snapshot's `Tree`.
-
-What all rows need is worked out once for a state of the tree (`build_outline`); a row
-then costs the same whether ten evaluations are there or ten thousand.
-"""
+now, and all that is known of one evaluation."""
 
 from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.cockpit.render.outline import (
+    WAITING,
+    Outline,
+    Pairs,
+    State,
+    describe_job,
+    find_current_job,
+)
 from autoexp_tui.cockpit.spans import (
     Line,
     Role,
@@ -22,18 +26,18 @@ from autoexp_tui.cockpit.spans import (
     line,
     outside,
     render_bar,
-    render_pairs,
     render_sparkline,
     width,
-    wrap,
 )
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.text.spelling import format_metric, plural
 from autoexp_tui.tree.jobs import (
+    SWEEP,
     find_candidate_dir,
     find_evaluation_dir,
     find_ideas_dir,
     find_node_dir,
+    list_job_names,
 )
 from autoexp_tui.tree.ranking import rank_evaluations
 from autoexp_tui.tree.state import (
@@ -47,26 +51,25 @@ from autoexp_tui.tree.state import (
 )
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.states import Why
 
-State: TypeAlias = tuple[str, str, Role]
-"""Glyph, word and role."""
-FindStep: TypeAlias = Callable[[Evaluation], State]
-"""What the jobs of an evaluation that is open are doing."""
 _WORD: Final = 11
 """Cells of glyph and word."""
 _LEVELS: Final = 5
 """Levels that are drawn; of deeper ones the last."""
 _NUMBER: Final = 7
+_LABEL: Final = 9
 _LONG: Final = 2000
 _WORSE: Final[State] = ("✗", "worse", "failed")
+_REPEAT: Final[State] = ("=", "repeat", "skipped")
 _MARKED: Final[Mapping[str, State]] = {
     "promote": ("★", "marked", "accent"),
     "reject": ("✗", "rejected", "failed"),
 }
 _CODES: Final[Mapping[str, State]] = {
     "indecisive": ("~", "in noise", "stalled"),
-    "repeated_change": ("=", "repeat", "skipped"),
+    "repeated_change": _REPEAT,
     "primary_regressed": _WORSE,
     "should_explore_false": _WORSE,
     "ended_by_hand": ("–", "ended", "skipped"),
@@ -74,30 +77,12 @@ _CODES: Final[Mapping[str, State]] = {
     "tests_failed": ("!", "tests fail", "failed"),
 }
 """What a row is called by the code of its reason."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
-    """What the rows of a tree have in common."""
-
-    keys: tuple[str, ...]
-    """The root's node, evaluations, and ideas that have no number, in their order."""
-    stems: tuple[str, ...]
-    """The lines that lead to each of them."""
-    state_cells: int
-    """Of the column of states, with these lines."""
-    ideas: Mapping[str, tuple[Idea, str]]
-    """Ideas without a number, by id, and which idea each repeats; empty: it waits."""
-    nodes: Mapping[str, str]
-    """Evaluation -> the node that it became."""
-    ranked: Mapping[str, Ranked]
-    """The ranking of each evaluation; in the present depth, as if it closed now."""
-    frontier: tuple[Ranked, ...]
-    """The ranking of the present depth, if it closed now."""
-    best: str
-    """The evaluation that is best so far; empty: the root is."""
-    steps: tuple[float, ...]
-    """The best so far, of the root and after each evaluation that passed."""
+_GATES: Final[Mapping[bool | None, State]] = {
+    True: ("✓", "passed", "done"),
+    False: ("✗", "refused", "failed"),
+    None: ("!", "failed", "failed"),
+}
+"""What it is called else, by whether it passed its gate; None: it came to none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +98,270 @@ class Records:
 
 
 def sign_tree(tree: Tree) -> tuple[object, ...]:
-    """What an outline depends on: equal means the same outline."""
+    """What the rows of an outline depend on: equal means the same rows."""
     marks = tuple(one.mark for one in tree.list_here())
     lists = (tree.open, tree.waiting, tree.added, tree.closed, tree.skipped, tree.here)
     return (*lists, len(tree.evaluations), tree.nodes[ROOT].baseline, marks)
 
 
-def build_outline(tree: Tree) -> Outline:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TreeOutline(Outline):
+    """The rows are the root's node, evaluations, and ideas that have no number."""
+
+    tree: Tree
+    stems: tuple[str, ...]
+    """The lines that lead to each row."""
+    state_cells: int
+    """Of the column of states, with these lines."""
+    ideas: Mapping[str, tuple[Idea, str]]
+    """Ideas without a number, by id, and which idea each repeats; empty: it waits."""
+    nodes: Mapping[str, str]
+    """Evaluation -> the node that it became."""
+    ranked: Mapping[str, Ranked]
+    """The ranking of each evaluation; in the present depth, as if it closed now."""
+    frontier: tuple[Ranked, ...]
+    """The ranking of the present depth, if it closed now."""
+    best: str
+    """The evaluation that is best so far; empty: the root is."""
+    steps: tuple[float, ...]
+    """The best so far, of the root and after each evaluation that passed."""
+
+    def build_title(self) -> Line:
+        tree, options = self.tree, self.tree.options
+        wait = len(tree.waiting) + len(tree.added)
+        counts = ((tree.opened, "opened"), (len(tree.open), "open"), (wait, "wait"))
+        depth = min(tree.depth + 1, options.max_depth)
+        parts = [f"ended: {outside(short(tree.stopped))}"] if tree.stopped else []
+        parts += [f"depth {depth} of {options.max_depth}"]
+        parts += [f"{number} {word}" for number, word in counts if number]
+        parts += [f"beam {options.beam_width}", "gate on the parent, rank on the root"]
+        return line(", ".join(parts))
+
+    def build_head(self, cells: int) -> Sequence[Line]:
+        """Changes are those of the primary metric."""
+        name = outside(self.tree.options.primary.name).upper()
+        idea, _ = self._share(cells)
+        numbers = (fit(one, _NUMBER, right=True) for one in (name, "+PARENT", "+ROOT"))
+        titles = f"{fit('STATE', self.state_cells)} ID   {fit('IDEA', idea)}"
+        head = line(Span(f"  {titles} {' '.join(numbers)}  WHY", "muted"))
+        return self._build_stairs(cells), cut(head, cells)
+
+    def _build_stairs(self, cells: int) -> Line:
+        """`best  0.754 root ▁▁▃▅▇█ 0.966 e27`: the best so far, by evaluation."""
+        primary, steps = self.tree.options.primary, self.steps
+        better = "higher" if primary.direction == "max" else "lower"
+        about = f"  {outside(primary.name)}, {better} is better"
+        if (error := self.tree.measure_error()) is not None:
+            about += f"; noise ±{format_metric(error)}"
+        best = Span(" best ", "muted")
+        if not steps:
+            return cut(line(best, "nothing is measured yet", about), cells)
+        left = line(best, f"{format_metric(steps[0])} root ")
+        last = f" {format_metric(steps[-1])} {self.best or 'root'}"
+        right = line(Span(last, "strong"), Span(about, "muted"))
+        room = min(60, max(8, cells - width(left) - width(right)))
+        curve = Span(render_sparkline(steps, room), "curve1")
+        return cut((*left, curve, *right), cells)
+
+    def _share(self, cells: int) -> tuple[int, int]:
+        """Cells of idea and reason, of a whole line."""
+        left = cells - 10 - self.state_cells - 3 * (_NUMBER + 1)
+        idea = max(8, min(48, left * 3 // 5))
+        return idea, max(0, left - idea)
+
+    def build_row(self, place: int, cells: int) -> Line:
+        key, stem = self.keys[place], self.stems[place][-_LEVELS:]
+        (glyph, word, role), told = self.find_state(key)
+        idea, reason = self._share(cells + 2)
+        one = self.tree.evaluations.get(key)
+        judged = one.judgement if one else None
+        value = self.tree.find_root_primary() if key == ROOT else None
+        if judged and judged.root:
+            value = judged.root.deltas[0].candidate
+        sides = (judged.parent, judged.root) if judged else (None, None)
+        return line(
+            Span(stem, "rule"),
+            Span(fit(f"{glyph} {word}", self.state_cells - len(stem)), role),
+            Span(f" {key if one or key == ROOT else '-':<4} ", "muted"),
+            Span(f"{fit(self._find_title(key), idea)} "),
+            Span(format_metric(value).rjust(_NUMBER), "strong"),
+            *(_render_change(it.deltas[0].relative if it else None) for it in sides),
+            Span(f"  {fit(told, reason)}", "muted" if role == "done" else role),
+        )
+
+    def _find_title(self, key: str) -> str:
+        if key == ROOT:
+            return f"the root, {self.tree.root_commit[:12]}"
+        idea = self.find_idea(key)
+        return outside(idea.title) if idea else ""
+
+    def find_idea(self, key: str) -> Idea | None:
+        """What a row tries; None: it is the root."""
+        one = self.tree.evaluations.get(key)
+        return one.idea if one else self.ideas[key][0] if key in self.ideas else None
+
+    def find_evaluation(self, key: str) -> Evaluation | None:
+        """Of a row; of the root what measures it."""
+        return self.tree.evaluations.get(BASELINE if key == ROOT else key)
+
+    def find_state(self, key: str) -> tuple[State, str]:
+        """What a row is, and why, in a few words."""
+        if key in self.ideas:
+            same = self.ideas[key][1]
+            return (_REPEAT, f"repeats {outside(same)}") if same else _IN_LINE
+        if key == ROOT and self.tree.nodes[ROOT].baseline is not None:
+            return ("●", "root", "strong"), ""
+        one = self.find_evaluation(key)
+        if one is None:
+            return ("✗", "root", "failed"), "is not measured"
+        reason = self._find_reason(one)
+        told = outside(short(reason)) if reason else _describe_tries(one)
+        if one.judgement is None:
+            return self._find_step(one), told
+        return self._find_judged(one, one.judgement, reason), told
+
+    def _find_step(self, one: Evaluation) -> State:
+        """What an evaluation that is open is doing."""
+        if one.ending:
+            return "◂", "ending", "running"
+        job = find_current_job(self.find_jobs(one.id))
+        glyph, _, role = describe_job(job)
+        if job is None:
+            return glyph, "opening", role
+        stage = job.stage or SWEEP
+        return glyph, stage if job.attempt is not None else "waiting", role
+
+    def _find_judged(
+        self, one: Evaluation, judged: Judgement, why: Why | None
+    ) -> State:
+        if node := self.nodes.get(one.id):
+            return "★", f"beam {node}", "accent"
+        if one.mark is not None:
+            return _MARKED[one.mark.choice]
+        code = why.code if why else ""
+        if why is not None and code == "candidate_failed":
+            code = str(why.arg("code"))
+        gate = judged.gate.has_passed if judged.gate else None
+        return _CODES.get(code, _GATES[gate])
+
+    def _find_reason(self, one: Evaluation) -> Why | None:
+        """Why it is as it is: of an open one, why it is being ended. While its depth is
+        open no rank is final, and the gate's word stands."""
+        judged, ranked = one.judgement, self.ranked.get(one.id)
+        if judged is None:
+            return one.ending
+        if ranked is None:
+            return judged.reason
+        is_open = one.id in self.tree.here and one.mark is None
+        if is_open and judged.gate and ranked.why.code in ("promoted", "beyond_beam"):
+            return judged.gate.why
+        return ranked.why
+
+    def build_below(self, cells: int, rows: int) -> Sequence[Line]:
+        """Who would go on if the depth closed now."""
+        tree = self.tree
+        if rows <= 1:
+            head = f" if depth {tree.depth + 1} closed now: " if tree.is_listed else " "
+            chosen = [one for one in self.frontier if one.promoted]
+            names = (
+                f"{one.rank} e{one.eval_id} {_format_score(one)}" for one in chosen
+            )
+            told = "   ".join(names) or _describe_nobody(tree)
+            return [cut(line(Span(head, "muted"), told), cells)]
+        lines = [
+            line(
+                Span(f" {one.rank or '-':>2}  e{one.eval_id:<4} ", "accent"),
+                Span(f"{_format_score(one):>8}  "),
+                Span(outside(sentence(one.why, 0.0)), "muted"),
+            )
+            for one in self.frontier[: rows - 1]
+        ]
+        lines = lines or [line(Span(f" {_describe_nobody(tree)}", "muted"))]
+        return [cut(one, cells) for one in [*lines, _render_budget(tree)]]
+
+    def build_detail(self, key: str, records: object, cells: int) -> Sequence[Line]:
+        state, told = self.find_state(key)
+        one = self.find_evaluation(key)
+        reason = self._find_reason(one) if one is not None else None
+        told = sentence(reason, 0.0) if reason else told
+        head, about = self.render_state(state, told), self._list_facts(key, one, reason)
+        lines = [*self.render_facts(about, _LABEL, cells, head)]
+        judged = one.judgement if one is not None else None
+        lines += _render_metrics(judged, cells) if judged else ()
+        known = records if isinstance(records, Records) else Records()
+        more = [*self._list_files(key), *(("Calls", call) for call in known.calls)]
+        more += (("Isolation", text) for text in known.isolation)
+        doubts = _list_doubts(judged) if judged else ()
+        lines += self.render_facts(more, _LABEL, cells, *doubts)
+        if known.changes:
+            title = Span(f"Change against {one.node if one else ''}", "title")
+            lines += [(), line(title, Span("  d: all of it", "muted"))]
+            lines += [cut(content, cells) for content in known.changes]
+        return lines
+
+    def _list_facts(
+        self, key: str, one: Evaluation | None, reason: Why | None
+    ) -> Pairs:
+        """What a row is; of an evaluation what was decided of it, but for `reason`."""
+        if key == ROOT:
+            yield from _list_root(self.tree)
+            return
+        if (idea := self.find_idea(key)) is not None:
+            yield "Idea", f"{idea.title}, by {idea.by}" if idea.by else idea.title
+            node = self.tree.nodes[idea.node]
+            of = f" ({node.evaluation})" if node.evaluation else ""
+            tried = (f"depth {one.depth + 1}", _describe_tries(one)) if one else ()
+            yield "On", ", ".join(filter(None, (f"{node.id}{of}", *tried)))
+        if one is None or (judged := one.judgement) is None:
+            return
+        if one.mark is not None:
+            yield "Mark", f"{one.mark.choice} by {one.mark.by}: {one.mark.reason}"
+        gate, ranked = judged.gate, self.ranked.get(one.id)
+        for word in (gate.refusals or (gate.why,)) if gate else ():
+            yield "Gate", sentence(word, 0.0) if word != reason else ""
+        if ranked is not None and ranked.rank:
+            now = ", if the depth closed now" if one.id in self.tree.here else ""
+            basis = f"{(ranked.basis or '').replace('_', ' ')} {_format_score(ranked)}"
+            yield "Rank", f"{ranked.rank}: {basis} on the root{now}"
+        if (rows := judged.counts) is not None:
+            yield "Rows", f"{rows.ok_count} of {rows.expected_count} ok"
+        if judged.commit:
+            yield "Code", f"{judged.commit[:12]}, {plural(judged.files, 'file')}"
+
+    def find_jobs(self, key: str) -> tuple[JobView, ...]:
+        one = self.find_evaluation(key)
+        names = list_job_names(self.tree, one) if one is not None else ()
+        job = find_current_job(self.session.list_jobs(names))
+        return (job,) if job is not None else ()
+
+    def find_files(self, key: str) -> str:
+        directory = self.tree.directory
+        if key in self.ideas:
+            return posixpath.join(find_ideas_dir(directory, ""), key)
+        return directory if key == ROOT else find_evaluation_dir(directory, key)
+
+    def _list_files(self, key: str) -> Pairs:
+        """Where the parts of a row lie, below the search's directory where they do."""
+        tree = self.tree
+        root = tree.options.worktree_root or tree.directory
+        above = "" if key == ROOT else f"{tree.directory}/"
+        paths = [self.find_files(key)]
+        if (one := tree.evaluations.get(key)) and one.idea is not None:
+            paths.append(
+                posixpath.join(find_ideas_dir(tree.directory, ""), one.idea.id)
+            )
+            if node := self.nodes.get(key):
+                paths.append(find_node_dir(root, node))
+            elif one.judgement is None or key in tree.here:
+                paths.append(find_candidate_dir(root, key))
+        for at, path in enumerate(paths):
+            yield "" if at else "Files", path.removeprefix(above)
+
+
+_IN_LINE: Final = (WAITING, "in line")
+
+
+def build_outline(tree: Tree, session: SessionView) -> TreeOutline:
     """Costs what the tree holds."""
     nodes = {one.evaluation: one.id for one in tree.nodes.values()}
     ideas = {one.idea.id: (one.idea, one.same_as) for one in tree.skipped}
@@ -135,7 +377,9 @@ def build_outline(tree: Tree) -> Outline:
     frontier = rank_evaluations(ended, tree.options)
     past = (ranked for depth in tree.closed for ranked in depth.ranking)
     best, steps = _measure_steps(tree)
-    return Outline(
+    return TreeOutline(
+        session=session,
+        tree=tree,
         keys=keys,
         stems=stems,
         state_cells=_WORD + min(_LEVELS, max(map(len, stems))),
@@ -185,111 +429,9 @@ def _measure_steps(tree: Tree) -> tuple[str, tuple[float, ...]]:
     return best, tuple(steps)
 
 
-def find_state(
-    tree: Tree, outline: Outline, key: str, find_step: FindStep
-) -> tuple[State, str]:
-    """What a row is, and why, in a few words."""
-    if key in outline.ideas:
-        same = outline.ideas[key][1]
-        repeat = (_CODES["repeated_change"], f"repeats {outside(same)}")
-        return repeat if same else (("◌", "waiting", "waiting"), "in line")
-    one = tree.evaluations.get(BASELINE if key == ROOT else key)
-    if key == ROOT and tree.nodes[ROOT].baseline is not None:
-        return ("●", "root", "strong"), ""
-    if one is None:
-        return ("✗", "root", "failed"), "is not measured"
-    reason = find_reason(tree, outline, one)
-    told = outside(short(reason)) if reason else _describe_tries(one)
-    if one.judgement is not None:
-        return _find_judged(outline, one, reason), told
-    ending: State = ("◂", "ending", "running")
-    return ending if one.ending else find_step(one), told
-
-
-def _find_judged(outline: Outline, one: Evaluation, reason: Why | None) -> State:
-    if node := outline.nodes.get(one.id):
-        return "★", f"beam {node}", "accent"
-    if one.mark is not None:
-        return _MARKED[one.mark.choice]
-    code = reason.code if reason else ""
-    if reason is not None and code == "candidate_failed":
-        code = str(reason.arg("code"))
-    judged = one.judgement
-    if code in _CODES or judged is None or judged.gate is None:
-        return _CODES.get(code, ("!", "failed", "failed"))
-    return (
-        ("✓", "passed", "done")
-        if judged.gate.has_passed
-        else ("✗", "refused", "failed")
-    )
-
-
-def find_reason(tree: Tree, outline: Outline, one: Evaluation) -> Why | None:
-    """Why it is as it is: of an open one, why it is being ended. While its depth is
-    open no rank is final, and the gate's word stands."""
-    judged, ranked = one.judgement, outline.ranked.get(one.id)
-    if judged is None:
-        return one.ending
-    if ranked is None:
-        return judged.reason
-    is_open = one.id in tree.here and one.mark is None
-    if is_open and judged.gate and ranked.why.code in ("promoted", "beyond_beam"):
-        return judged.gate.why
-    return ranked.why
-
-
 def _describe_tries(one: Evaluation) -> str:
     times = one.round - 1 + one.retries
     return f"try {times + 1}" if times else ""
-
-
-def build_head(tree: Tree, outline: Outline, cells: int) -> Line:
-    """The names of the columns: changes are those of the primary metric."""
-    name = outside(tree.options.primary.name).upper()
-    idea, _ = _share(cells, outline)
-    numbers = (fit(one, _NUMBER, right=True) for one in (name, "+PARENT", "+ROOT"))
-    titles = f"{fit('STATE', outline.state_cells)} ID   {fit('IDEA', idea)}"
-    return cut(line(Span(f"  {titles} {' '.join(numbers)}  WHY", "muted")), cells)
-
-
-def _share(cells: int, outline: Outline) -> tuple[int, int]:
-    """Cells of idea and reason, of a whole line."""
-    left = cells - 10 - outline.state_cells - 3 * (_NUMBER + 1)
-    idea = max(8, min(48, left * 3 // 5))
-    return idea, max(0, left - idea)
-
-
-def build_row(
-    tree: Tree, outline: Outline, place: int, cells: int, find_step: FindStep
-) -> Line:
-    """One line of the tree, gutter left out."""
-    key, stem = outline.keys[place], outline.stems[place][-_LEVELS:]
-    (glyph, word, role), told = find_state(tree, outline, key, find_step)
-    idea, reason = _share(cells + 2, outline)
-    one = tree.evaluations.get(key)
-    judged = one.judgement if one else None
-    value = tree.find_root_primary() if key == ROOT else None
-    if judged and judged.root:
-        value = judged.root.deltas[0].candidate
-    return line(
-        Span(stem, "rule"),
-        Span(fit(f"{glyph} {word}", outline.state_cells - len(stem)), role),
-        Span(f" {key if one or key == ROOT else '-':<4} ", "muted"),
-        Span(f"{fit(_find_title(tree, outline, key), idea)} "),
-        Span(format_metric(value).rjust(_NUMBER), "strong"),
-        *(
-            _render_change(side.deltas[0].relative if side else None)
-            for side in ((judged.parent, judged.root) if judged else (None, None))
-        ),
-        Span(f"  {fit(told, reason)}", "muted" if role == "done" else role),
-    )
-
-
-def _find_title(tree: Tree, outline: Outline, key: str) -> str:
-    if key == ROOT:
-        return f"the root, {tree.root_commit[:12]}"
-    idea = outline.ideas[key][0] if key in outline.ideas else tree.evaluations[key].idea
-    return outside(idea.title) if idea else ""
 
 
 def _render_change(relative: float | None) -> Span:
@@ -297,58 +439,6 @@ def _render_change(relative: float | None) -> Span:
     role: Role = "done" if relative and relative > 0 else "failed"
     text = "-" if relative is None else f"{100 * relative:+.1f}%"
     return Span(f" {text:>{_NUMBER}}", role if relative else "muted")
-
-
-def build_stairs(tree: Tree, outline: Outline, cells: int) -> Line:
-    """`best  0.754 root ▁▁▃▅▇█ 0.966 e27`: the best so far, by evaluation."""
-    primary, steps = tree.options.primary, outline.steps
-    better = "higher" if primary.direction == "max" else "lower"
-    about = f"  {outside(primary.name)}, {better} is better"
-    if (error := tree.measure_error()) is not None:
-        about += f"; noise ±{format_metric(error)}"
-    best = Span(" best ", "muted")
-    if not steps:
-        return cut(line(best, "nothing is measured yet", about), cells)
-    left = line(best, f"{format_metric(steps[0])} root ")
-    last = f" {format_metric(steps[-1])} {outline.best or 'root'}"
-    right = line(Span(last, "strong"), Span(about, "muted"))
-    room = min(60, max(8, cells - width(left) - width(right)))
-    return cut((*left, Span(render_sparkline(steps, room), "curve1"), *right), cells)
-
-
-def describe_progress(tree: Tree) -> Line:
-    """Depth, evaluations and what is under way, for the title of the tree."""
-    options = tree.options
-    wait = len(tree.waiting) + len(tree.added)
-    counts = ((tree.opened, "opened"), (len(tree.open), "open"), (wait, "wait"))
-    depth = min(tree.depth + 1, options.max_depth)
-    parts = [f"ended: {outside(short(tree.stopped))}"] if tree.stopped else []
-    parts += [f"depth {depth} of {options.max_depth}"]
-    parts += [f"{number} {word}" for number, word in counts if number]
-    parts += [f"beam {options.beam_width}", "gate on the parent, rank on the root"]
-    return line(", ".join(parts))
-
-
-def build_frontier(
-    tree: Tree, outline: Outline, cells: int, rows: int
-) -> Sequence[Line]:
-    """Who would go on if the depth closed now; where there is room, the budgets."""
-    if rows <= 1:
-        head = f" if depth {tree.depth + 1} closed now: " if tree.is_listed else " "
-        chosen = [one for one in outline.frontier if one.promoted]
-        names = (f"{one.rank} e{one.eval_id} {_format_score(one)}" for one in chosen)
-        told = "   ".join(names) or _describe_nobody(tree)
-        return [cut(line(Span(head, "muted"), told), cells)]
-    lines = [
-        line(
-            Span(f" {one.rank or '-':>2}  e{one.eval_id:<4} ", "accent"),
-            Span(f"{_format_score(one):>8}  "),
-            Span(outside(sentence(one.why, 0.0)), "muted"),
-        )
-        for one in outline.frontier[: rows - 1]
-    ]
-    lines = lines or [line(Span(f" {_describe_nobody(tree)}", "muted"))]
-    return [cut(one, cells) for one in [*lines, _render_budget(tree)]]
 
 
 def _describe_nobody(tree: Tree) -> str:
@@ -374,89 +464,15 @@ def _render_budget(tree: Tree) -> Line:
     return tuple(spans)
 
 
-def build_detail(
-    tree: Tree,
-    outline: Outline,
-    key: str,
-    find_step: FindStep,
-    records: Records,
-    cells: int,
-) -> Sequence[Line]:
-    """All that is known of a row."""
-    (glyph, word, role), told = find_state(tree, outline, key, find_step)
-    one = tree.evaluations.get(BASELINE if key == ROOT else key)
-    reason = find_reason(tree, outline, one) if one is not None else None
-    why = outside(sentence(reason, 0.0), _LONG) if reason else told
-    lines = [line(Span(f"{glyph} {word}", role), f"  {why}" if why else "")]
-    lines += render_pairs(_list_about(tree, outline, key, reason), "", 9, 9)
-    if one is not None and one.judgement is not None:
-        lines += _render_metrics(one.judgement, cells)
-        lines += _list_doubts(one.judgement)
-    more = [*_list_files(tree, outline, key)]
-    more += [("Calls", outside(call, _LONG)) for call in records.calls]
-    more += [("Isolation", outside(text, _LONG)) for text in records.isolation]
-    lines += render_pairs(more, "", 9, 9)
-    shown = [part for content in lines for part in wrap(content, cells, " " * 11)]
-    if records.changes:
-        title = Span(f"Change against {one.node if one else ''}", "title")
-        shown += [(), line(title, Span("  d: all of it", "muted"))]
-        shown += [cut(content, cells) for content in records.changes]
-    return shown
-
-
-def _list_about(
-    tree: Tree, outline: Outline, key: str, reason: Why | None
-) -> Iterator[tuple[str, str]]:
-    """What a row is; of an evaluation what was decided of it, but for `reason`."""
-    if key == ROOT:
-        yield from _list_root(tree)
-        return
-    one = tree.evaluations.get(key)
-    idea = one.idea if one else outline.ideas[key][0]
-    if idea is not None:
-        by = f", by {idea.by}" if idea.by else ""
-        yield "Idea", outside(f"{idea.title}{by}", _LONG)
-        node = tree.nodes[idea.node]
-        of = f" ({node.evaluation})" if node.evaluation else ""
-        again = one and _describe_tries(one)
-        depth = f", depth {one.depth + 1}" if one else ""
-        yield "On", f"{node.id}{of}{depth}{f', {again}' if again else ''}"
-    if one is not None and one.mark is not None:
-        mark = f"{one.mark.choice} by {one.mark.by}: {one.mark.reason}"
-        yield "Mark", outside(mark, _LONG)
-    if one is not None and one.judgement is not None:
-        yield from _list_decision(tree, outline, one, reason)
-
-
-def _list_decision(
-    tree: Tree, outline: Outline, one: Evaluation, reason: Why | None
-) -> Iterator[tuple[str, str]]:
-    judged, ranked = one.judgement, outline.ranked.get(one.id)
-    assert judged is not None, "it has ended"
-    words = judged.gate.refusals or (judged.gate.why,) if judged.gate else ()
-    for word in words:
-        if word != reason:
-            yield "Gate", outside(sentence(word, 0.0), _LONG)
-    if ranked is not None and ranked.rank:
-        now = ", if the depth closed now" if one.id in tree.here else ""
-        basis = (ranked.basis or "").replace("_", " ")
-        yield "Rank", f"{ranked.rank}: {basis} {_format_score(ranked)} on the root{now}"
-    if judged.counts is not None:
-        yield "Rows", f"{judged.counts.ok_count} of {judged.counts.expected_count} ok"
-    if judged.commit:
-        yield "Code", f"{judged.commit[:12]}, {plural(judged.files, 'file')}"
-
-
-def _list_root(tree: Tree) -> Iterator[tuple[str, str]]:
+def _list_root(tree: Tree) -> Pairs:
     options, node = tree.options, tree.nodes[ROOT]
     yield "Commit", tree.root_commit
-    results = node.baseline.path if node.baseline else "not measured yet"
-    yield "Results", outside(results)
+    yield "Results", node.baseline.path if node.baseline else "not measured yet"
     yield "Beam", f"{options.beam_width} ({options.frontier}), {options.max_depth} deep"
     number = "being sought" if node.ideas is None else str(len(node.ideas))
     yield "Ideas", f"{number}, {options.ideas_per_node} a node are asked for"
     for one in tree.leftovers.values():
-        yield "Left", outside(f"{one.path}: {one.reason} ({one.attempts} tries)")
+        yield "Left", f"{one.path}: {one.reason} ({one.attempts} tries)"
 
 
 def _render_metrics(judged: Judgement, cells: int) -> Iterator[Line]:
@@ -486,25 +502,3 @@ def _list_doubts(judged: Judgement) -> Iterator[Line]:
     if judged.measured_itself and judged.outcome == "scored":
         told.append("The candidate measured itself: no scorer.")
     return (line(Span(f"! {one}", "warning")) for one in told)
-
-
-def find_files(tree: Tree, outline: Outline, key: str) -> str:
-    """The directory of what a row is about, or the file of an idea; absolute."""
-    if key in outline.ideas:
-        return posixpath.join(find_ideas_dir(tree.directory, ""), key)
-    return tree.directory if key == ROOT else find_evaluation_dir(tree.directory, key)
-
-
-def _list_files(tree: Tree, outline: Outline, key: str) -> Iterator[tuple[str, str]]:
-    """Where the parts of a row lie, below the search's directory where they do."""
-    root = tree.options.worktree_root or tree.directory
-    above = "" if key == ROOT else f"{tree.directory}/"
-    paths = [find_files(tree, outline, key)]
-    if (one := tree.evaluations.get(key)) and one.idea is not None:
-        paths.append(posixpath.join(find_ideas_dir(tree.directory, ""), one.idea.id))
-        if node := outline.nodes.get(key):
-            paths.append(find_node_dir(root, node))
-        elif one.judgement is None or key in tree.here:
-            paths.append(find_candidate_dir(root, key))
-    for at, path in enumerate(paths):
-        yield "" if at else "Files", outside(path.removeprefix(above))

@@ -446,9 +446,11 @@ def _list_facts(
     if record.origin:
         yield "joined", outside(f"asked for by {record.origin}")
         if (part := session.snapshot.parts.get("research")) is not None:
-            from autoexp_tui.cockpit.render import research  # seldom
+            from autoexp_tui.cockpit.render.research_rows import (  # seldom
+                list_job_purpose,
+            )
 
-            about = research.list_job_purpose(part, session, record.asked_by)
+            about = list_job_purpose(part, session, record.asked_by)
             for label, text in filter(itemgetter(1), about):
                 yield label.lower(), outside(mask_text(text, mask), 4000)
     if spec.place == "beside":

@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.dialogs.reader import Page, ReaderScreen
+from autoexp_tui.cockpit.dialogs.reader import Page, ReaderScreen, render_diff
+from autoexp_tui.cockpit.logfile import read_clean
 from autoexp_tui.cockpit.render.layout import Boxes, build_outline_boxes
+from autoexp_tui.cockpit.render.outline import Outline
+from autoexp_tui.cockpit.render.questions import Question
 from autoexp_tui.cockpit.screens.base import BoxScreen
-from autoexp_tui.cockpit.widgets.pane import DetailPane, ListPane, TextPane
+from autoexp_tui.cockpit.spans import Line, line, outside
+from autoexp_tui.cockpit.widgets.outline_panes import DetailPane, LowerPane, OutlinePane
+from autoexp_tui.cockpit.widgets.pane import ListPane
+from autoexp_tui.model.commands import Command
+from autoexp_tui.model.policy import Policy
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.questions import Question
+    from autoexp_tui.cockpit.context import CockpitContext
+    from autoexp_tui.model.state import Ask
 
 T = TypeVar("T")
-MOST_READ = 1 << 17
+Order: TypeAlias = Question | tuple[Command, str]
+"""What is asked before a command; or one that needs no question, and what is told."""
+_MOST_READ = 1 << 17
 """Bytes of a patch, or of the end of a transcript, that are shown."""
 
 
 class OutlineScreen(BoxScreen):
     """The list, below it what comes of it, and all of the row under the cursor."""
 
-    pane: ListPane
-    below: TextPane
-    detail: DetailPane
+    policy: ClassVar[type[Policy]]
+    number: ClassVar[str]
+    heading: ClassVar[str]
+    nothing: ClassVar[str] = ""
+    """What stands where there are no rows."""
+    lower: ClassVar[tuple[str, str]]
+    """The heading of what comes of it, and what stands in it."""
     explained: ClassVar[Mapping[str, str]] = {}
     """Why a verb has nothing to do."""
+    _read: object = None
+    """The row and the thing of which files were read last."""
+
+    def __init__(self, context: CockpitContext) -> None:
+        super().__init__(context)
+        self.pane = OutlinePane(context, id=self.first_pane)
+        self.detail = DetailPane(context, id="detail")
+        self.below = LowerPane(context, id="below")
+        for pane in (self.pane, self.detail, self.below):
+            pane.name_in_table = self.first_pane
+        self.pane.number, self.pane.heading = self.number, self.heading
+        self.pane.nothing = self.nothing
+        self.below.heading, self.below.about = self.lower
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -44,7 +71,13 @@ class OutlineScreen(BoxScreen):
         self.below.bare = below in boxes and boxes[below].height == 1
         return boxes
 
+    def find_outline(self) -> Outline | None:
+        """Of the newest snapshot; None: there is nothing yet."""
+        raise NotImplementedError
+
     def renew_panes(self) -> None:
+        outline = self.find_outline()
+        self.pane.outline = self.below.outline = self.detail.outline = outline
         self.pane.renew()
         self.below.renew()
         self.follow_cursor()
@@ -55,39 +88,76 @@ class OutlineScreen(BoxScreen):
         self.show_keys()
 
     def follow_cursor(self) -> None:
-        """Show what is known of the row under the cursor."""
-        self.detail.show(self.pane.key)
+        """Show what is known of the row under the cursor, soon with what files say."""
+        key = self.pane.key
+        self.detail.show(key)
+        about, read = self.find_reader()
+        if (key, about) != self._read and about is not None:
+            self.run_worker(self._take_records(key, read))
+        self._read = (key, about)
 
-    async def fetch(self, work: Callable[[], T]) -> T:
-        """What is read of files, behind the screen."""
-        return await self.context.background.fetch(f"{self.first_pane} {work}", work)
+    def find_reader(self) -> tuple[object, Callable[[], object]]:
+        """What of the row has files to read, and how; None: nothing has."""
+        raise NotImplementedError
 
-    async def show_pages(self, title: str, pages: list[Page], turn: str = "n") -> None:
-        """Open a reader; of one page the title says which."""
-        title += f", {pages[0].title}" if len(pages) == 1 and pages[0].title else ""
-        reader = ReaderScreen(self.context, title, pages, turn=turn)
-        await self.app.push_screen(reader)
+    async def _take_records(self, key: str, read: Callable[[], object]) -> None:
+        self.detail.take_records(key, await self.fetch(read))
+
+    # Acting
+
+    def list_asks(self) -> Mapping[str, Ask]:
+        """The questions of the policy that stand open."""
+        asks, own = self.model.session.asks, self.policy.asks
+        return {name: ask for name, ask in asks.items() if name.split("/")[0] in own}
+
+    def list_orders(self) -> Mapping[str, Callable[[], Order]]:
+        """By the verbs that have something to do now."""
+        raise NotImplementedError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the policy has ended."""
+        raise NotImplementedError
+
+    def find_useful(self) -> Collection[str]:
+        """What could be done now, and with the row under the cursor."""
+        if self.pane.outline is None or self.context.is_read_only:
+            return ()
+        verbs = {*self.list_orders(), *["approve"] * bool(self.list_asks())}
+        useful = {f"{self.first_pane}.{verb}" for verb in verbs}
+        return useful if self.is_over else {*useful, "run.pause"}
 
     async def act(self, verb: str) -> None:
         """Ask about the row under the cursor, then order it."""
         if verb in ("pause", "undo"):
             await self.run_action(f"app.order({verb!r})")
         elif verb == "approve" and (asks := self.list_asks()):
-            await self.app.run_action(("app", "answer", (asks,)))
-        elif question := self.find_question(verb):
-            await self.app.run_action(("app", "ask", (question,)))
+            await self.app.run_action(("app", "answer", (tuple(asks),)))
+        elif self.pane.outline and (make := self.list_orders().get(verb)):
+            order = make()
+            if isinstance(order, Question):
+                await self.app.run_action(("app", "ask", (order,)))
+            else:
+                await self.app.run_action(("app", "send", order))
         else:
             self.notify(self.explained[verb], severity="warning")
 
-    def list_asks(self) -> Collection[str]:
-        """The questions of the policy that A answers here."""
-        raise NotImplementedError
-
-    def find_question(self, verb: str) -> Question | None:
-        """None: there is nothing here that the verb could do."""
-        raise NotImplementedError
-
     # Looking
+
+    async def fetch(self, work: Callable[[], T]) -> T:
+        """What is read of files, behind the screen."""
+        return await self.context.background.fetch(f"{self.first_pane} {work}", work)
+
+    async def show_files(
+        self, title: str, files: Mapping[str, str], turn: str = "n"
+    ) -> None:
+        """Open a reader of files by their names; of one the title says which."""
+        pages = await self.fetch(
+            lambda: [Page(outside(name), read_lines(files[name])) for name in files]
+        )
+        title += f", {pages[0].title}" if len(pages) == 1 and pages[0].title else ""
+        reader = ReaderScreen(self.context, title, pages, turn=turn)
+        await self.app.push_screen(reader)
 
     def action_look_larger(self) -> None:
         self.enlarge(self.first_pane)
@@ -112,3 +182,12 @@ class OutlineScreen(BoxScreen):
         if jobs := self.pane.find_jobs():
             await self.app.run_action(("app", "show_job", jobs))
         await self.run_action("app.show_pane('log')")
+
+
+def read_lines(path: str) -> tuple[Line, ...]:
+    """A patch, or the end of another file."""
+    is_patch = path.endswith(".patch")
+    none = "it left no change" if is_patch else "it has left nothing yet"
+    text = read_clean(path, _MOST_READ, end=not is_patch, missing=none)
+    rows = [outside(row, 2000) for row in (text.rstrip() or f"({none})").split("\n")]
+    return tuple(render_diff(rows) if is_patch else map(line, rows))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from autoexp_tui.cockpit.dialogs.reader import Page, render_diff
 from autoexp_tui.cockpit.keymap import Pane
-from autoexp_tui.cockpit.logfile import read_clean
-from autoexp_tui.cockpit.render.research import PROMPT, find_asks, find_call
+from autoexp_tui.cockpit.render.research import ResearchOutline, build_outline
 from autoexp_tui.cockpit.render.research_questions import (
     ask_consult,
     ask_edit,
@@ -20,29 +19,28 @@ from autoexp_tui.cockpit.render.research_questions import (
     ask_refusal,
     ask_removal,
 )
-from autoexp_tui.cockpit.screens.outline import MOST_READ, OutlineScreen
-from autoexp_tui.cockpit.spans import line, outside
-from autoexp_tui.cockpit.widgets.research_pane import (
-    NowPane,
-    ResearchDetailPane,
-    ResearchPane,
-    ResearchView,
-)
+from autoexp_tui.cockpit.render.research_rows import PROMPT
+from autoexp_tui.cockpit.screens.outline import Order, OutlineScreen
 from autoexp_tui.research.commands import AcknowledgeCondition
+from autoexp_tui.research.decide import ResearchPolicy
 from autoexp_tui.research.effects import list_planned
-from autoexp_tui.research.jobs import find_call_dir
+from autoexp_tui.research.state import PART, Research
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.context import CockpitContext
-    from autoexp_tui.cockpit.render.questions import Question
-    from autoexp_tui.research.state import Consultation, Item, Warned
+    from autoexp_tui.model.policy import Policy
+    from autoexp_tui.model.state import Ask
+    from autoexp_tui.research.state import Consultation, Warned
 
 
 class ResearchScreen(OutlineScreen):
     """What there is, what the agent does, and all of the row under the cursor."""
 
     first_pane: Pane = "research"
-    pane: ResearchPane
+    policy: ClassVar[type[Policy]] = ResearchPolicy
+    number: ClassVar[str] = "7"
+    heading: ClassVar[str] = "Research"
+    nothing: ClassVar[str] = "There is no research."
+    lower: ClassVar[tuple[str, str]] = ("Agent and budgets", "")
     explained: ClassVar[Mapping[str, str]] = {
         "approve": "nothing asks",
         "reject": "this is no question, no item of the list and no new warning",
@@ -51,110 +49,80 @@ class ResearchScreen(OutlineScreen):
         "end": "no call is under way",
         **dict.fromkeys(("insert", "tell", "consult"), "the research has ended"),
     }
+    outline: ResearchOutline | None = None
 
-    def __init__(self, context: CockpitContext) -> None:
-        super().__init__(context)
-        self.view = ResearchView(self.model)
-        self.pane = ResearchPane(context, id="research")
-        self.detail = ResearchDetailPane(context, id="detail")
-        self.below = NowPane(context, id="now")
-        self.pane.view = self.detail.view = self.below.view = self.view
+    def find_outline(self) -> ResearchOutline | None:
+        session = self.model.session
+        if self.outline is None or self.outline.session is not session:
+            part = session.snapshot.parts.get(PART)
+            self.outline = None
+            if isinstance(part, Research):
+                self.outline = build_outline(part, session)
+        return self.outline
 
-    def renew_panes(self) -> None:
-        self.view.renew()
-        super().renew_panes()
-
-    def follow_cursor(self) -> None:
-        super().follow_cursor()
+    def find_reader(self) -> tuple[object, Callable[[], object]]:
+        """The size of what the row's call saw."""
         call = self._find_call()
-        if call is not None and call.prompt_sha256 and self.detail.records is None:
-            self.run_worker(self._measure_prompt(self.pane.key, call))
+        if call is None or not call.prompt_sha256:
+            return None, int
+        return call, partial(_measure, self._find_file(call, PROMPT))
 
-    async def _measure_prompt(self, key: str, call: Consultation) -> None:
-        path = os.path.join(self._find_home(call), PROMPT)
-        self.detail.take_records(key, await self.fetch(lambda: _measure(path)))
+    def _find_file(self, call: Consultation, name: str) -> str:
+        assert self.outline is not None, "a call is of an outline"
+        return os.path.join(self.outline.loop.find_place(call), name)
 
     def _find_call(self) -> Consultation | None:
-        outline = self.view.outline
-        return find_call(outline, self.pane.key) if outline else None
-
-    def _find_home(self, call: Consultation) -> str:
-        research = self.view.research
-        return find_call_dir(research.directory if research else "", call)
-
-    def _find_item(self) -> Item | None:
-        """The item of the list under the cursor."""
-        kind, _, name = self.pane.key.partition(":")
-        research = self.view.research
-        return research.find_item(name) if research and kind == "item" else None
+        return self.outline.find_call(self.pane.key) if self.outline else None
 
     def _find_warning(self) -> Warned | None:
         """The warning under the cursor, where nobody acknowledged it."""
         kind, _, key = self.pane.key.partition(":")
-        research = self.view.research
-        known = research.warnings.get(key) if research and kind == "warning" else None
-        return None if known is None or known.acknowledged_by else known
+        known = self.outline.research.warnings if self.outline else {}
+        found = known.get(key) if kind == "warning" else None
+        return None if found is None or found.acknowledged_by else found
 
-    def _find_running(self) -> Consultation | None:
-        """The call under the cursor where it is under way, else any that is."""
-        research, call = self.view.research, self._find_call()
-        if research is None or (call is not None and call.ended_lived is None):
-            return call
-        return research.find_call("research") or research.find_call("fixer")
+    @property
+    def is_over(self) -> bool:
+        return self.outline is None or self.outline.research.stopped is not None
 
-    def list_asks(self) -> tuple[str, ...]:
+    def list_asks(self) -> Mapping[str, Ask]:
         """The question under the cursor, else all of the research."""
-        asks, name = find_asks(self.model.session), self.pane.ask
-        return (name,) if name in asks else tuple(asks)
+        asks = super().list_asks()
+        name = self.outline.find_ask(self.pane.key) if self.outline else ""
+        return {name: asks[name]} if name in asks else asks
 
-    def find_useful(self) -> Collection[str]:
-        """What could be done now, and with the row under the cursor."""
-        research = self.view.research
-        if research is None or self.context.is_read_only:
-            return ()
-        item, asks = self._find_item(), self.list_asks()
-        is_over = research.stopped is not None
-        useful = {
-            "research.approve": bool(asks),
-            "research.reject": bool(len(asks) == 1 or item or self._find_warning()),
-            "research.edit": item is not None,
-            "research.move": item is not None and len(research.items) > 1,
-            "research.insert": not is_over,
-            "research.tell": not is_over,
-            "research.consult": not is_over,
-            "research.end": self._find_running() is not None,
-            "run.pause": not is_over,
-        }
-        return {command for command, could in useful.items() if could}
-
-    async def act(self, verb: str) -> None:
-        """As of any outline; a warning is acknowledged without a question."""
-        warning = self._find_warning() if verb == "reject" else None
-        if warning is None:
-            await super().act(verb)
-        else:
-            seen = AcknowledgeCondition(key=warning.key)
-            await self.app.run_action(("app", "send", (seen, "warning acknowledged")))
-
-    def find_question(self, verb: str) -> Question | None:
-        research, item = self.view.research, self._find_item()
-        mask = self.model.session.mask
-        if research is None or f"research.{verb}" not in self.find_useful():
-            return None
-        if item is not None and verb in _OF_ITEMS:
-            return _OF_ITEMS[verb](research, item, mask)
-        if verb == "reject":
-            name = self.list_asks()[0]
-            return ask_refusal(name, self.model.session.asks[name], mask)
-        if verb == "end":
-            call = self._find_running()
-            return ask_end_call(call) if call else None
-        if verb == "insert":
-            items = research.items
+    def list_orders(self) -> Mapping[str, Callable[[], Order]]:
+        if self.outline is None:
+            return {}
+        found: dict[str, Callable[[], Order]] = {}
+        session, research = self.model.session, self.outline.research
+        item, items = self.outline.find_item(self.pane.key), research.items
+        asks, mask = [*self.list_asks().items()], session.mask
+        if not self.is_over:
             place = items.index(item) if item else len(items)
-            planned = list_planned(self.model.session.snapshot.pending)
-            return ask_insert(research, place, planned)
-        return ask_note() if verb == "tell" else ask_consult(research)
+            planned = list_planned(session.snapshot.pending)
+            found["insert"] = partial(ask_insert, research, place, planned)
+            found["tell"] = ask_note
+            found["consult"] = partial(ask_consult, research)
+        if item is not None:
+            found["edit"] = partial(ask_edit, research, item, mask)
+            found["reject"] = partial(ask_removal, research, item, mask)
+            if len(items) > 1:
+                found["move"] = partial(ask_move, research, item, mask)
+        elif (warning := self._find_warning()) is not None:
+            seen = AcknowledgeCondition(key=warning.key)
+            found["reject"] = lambda: (seen, "warning acknowledged")
+        elif len(asks) == 1:
+            found["reject"] = partial(ask_refusal, *asks[0], mask)
+        calls = (
+            self._find_call(),
+            research.find_call("research"),
+            research.find_call("fixer"),
+        )
+        running = (one for one in calls if one and one.ended_lived is None)
+        if (one := next(running, None)) is not None:
+            found["end"] = partial(ask_end_call, one)
+        return found
 
     # Looking
 
@@ -164,24 +132,17 @@ class ResearchScreen(OutlineScreen):
         if call is None or call.code is None:
             self.notify("it changes no code")
         else:
-            self.run_worker(self._show_file(call, "The change", "code.patch"))
+            self._show_file(call, "The change", "code.patch")
 
     async def action_research_transcript(self) -> None:
         if (call := self._find_call()) is not None:
-            self.run_worker(self._show_file(call, "Transcript", "transcript.log"))
+            self._show_file(call, "Transcript", "transcript.log")
         else:
             self.notify("no agent was called for it")
 
-    async def _show_file(self, call: Consultation, what: str, name: str) -> None:
-        path, is_patch = os.path.join(self._find_home(call), name), "patch" in name
-        none = "it has left nothing yet"
-        text = await self.fetch(
-            lambda: read_clean(path, MOST_READ, end=not is_patch, missing=none)
-        )
-        text = text.rstrip() or f"({none})"
-        rows = [outside(row, 2000) for row in text.split("\n")]
-        lines = tuple(render_diff(rows) if is_patch else map(line, rows))
-        await self.show_pages(f"{what} of {call.id}", [Page("", lines)])
+    def _show_file(self, call: Consultation, what: str, name: str) -> None:
+        files = {"": self._find_file(call, name)}
+        self.run_worker(self.show_files(f"{what} of {call.id}", files))
 
 
 def _measure(path: str) -> int | None:
@@ -190,7 +151,3 @@ def _measure(path: str) -> int | None:
         return os.stat(path).st_size
     except OSError:
         return None
-
-
-_OF_ITEMS = {"edit": ask_edit, "move": ask_move, "reject": ask_removal}
-"""What a verb asks of an item of the list."""

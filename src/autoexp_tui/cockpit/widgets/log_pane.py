@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.logfile import (
     Change,
@@ -65,7 +65,7 @@ NO_PAGE: Final = Page(Change.NONE, 0, ())
 class LogPane(Pane):
     """The tail of a log; further up on request."""
 
-    name_in_table: ClassVar[PaneName] = "log"
+    name_in_table: PaneName = "log"
     number = "0"
     heading = "Log"
     sources: tuple[Source, ...] = ()

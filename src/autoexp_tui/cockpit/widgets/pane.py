@@ -222,8 +222,8 @@ def count_lines_moved(how: str, page: int, most: int) -> int:
 class Pane(LinesWidget, can_focus=True):
     """A numbered box with a title rule, a fixed head, and a body that scrolls."""
 
-    name_in_table: ClassVar[PaneName]
-    number: ClassVar[str] = ""
+    name_in_table: PaneName
+    number: str = ""
     heading: str = ""
     bare: bool = False
     """Whether it stands without its title rule: the strip of stages."""
@@ -342,32 +342,6 @@ class TextPane(Pane):
         return "\n".join(plain(one).rstrip() for one in self.find_lines())
 
 
-class DetailPane(TextPane):
-    """All that is known of one row of a list."""
-
-    heading = "Detail"
-    key: str = ""
-    records: object = None
-    """What its files say; None: they were not read."""
-
-    def build_title(self) -> Line:
-        return line(outside(self.key))
-
-    def show(self, key: str) -> None:
-        """Show a row; another one from its beginning."""
-        is_other = key != self.key
-        self.key = key
-        if is_other:
-            self.records = None
-        self.renew(to_top=is_other)
-
-    def take_records(self, key: str, records: object) -> None:
-        """Show what the files of a row say, if it is still the one that is shown."""
-        if self.key == key and records != self.records:
-            self.records = records
-            self.renew()
-
-
 class ListPane(Pane):
     """Rows with keys; a row may be several lines, which share its key."""
 
@@ -382,7 +356,7 @@ class ListPane(Pane):
     """Cells before a row: the cursor, the mark, a gap."""
     always_points: ClassVar[bool] = False
     """Whether the cursor is shown while the focus is elsewhere."""
-    nothing: ClassVar[str] = ""
+    nothing: str = ""
     """What stands where there are no rows, whatever the reason."""
     keys: tuple[str, ...] = ()
     """The key of every line, in order."""

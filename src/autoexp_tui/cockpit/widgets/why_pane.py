@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.why import (
     NO_JOB_SHOWN,
@@ -32,7 +32,7 @@ CROWD: Final = 1000
 class WhyPane(TextPane):
     """All about the job, stage or cause under the cursor."""
 
-    name_in_table: ClassVar[Pane] = "why"
+    name_in_table: Pane = "why"
     number = "3"
     heading = "Why"
 
