@@ -17,8 +17,8 @@ from autoexp_tui.events.jobs import JobsReleased
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.states import JobState
-from autoexp_tui.research.events import ResearchBegun, ResearchOpened
+from autoexp_tui.model.states import JobState, why
+from autoexp_tui.research.events import ResearchBegun, ResearchOpened, ResearchStopped
 from autoexp_tui.research.ports import CallResult
 from autoexp_tui.research.state import research_of
 from autoexp_tui.storage.journal import load_state
@@ -62,8 +62,9 @@ def test_without_agents_it_is_over_at_once_and_says_so(
     bench = begin(FakeLaboratory(answer_in_turn(missing)))
     bench.until(lambda: is_over(bench.snapshots[-1], Watching()), 60.0)
     assert finish(bench.snapshots[-1], as_json=True) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["stopped"].startswith("no agent can be called: no program x")
+    out, err = capsys.readouterr()
+    assert json.loads(out)["stopped"].startswith("no agent can be called: no program x")
+    assert "Go on with:\n  autoexp-research --session " in err
 
 
 def test_a_note_needs_words() -> None:
@@ -102,3 +103,12 @@ def test_a_session_without_an_engine_takes_notes_and_requests_and_begins_nothing
     assert made.triggers[-1].kind == "person"
     Place(tmp_path, capsys).session("k7aa", *all_ended())
     assert "k7aa has no research loop" in place.told("consult", "k7aa", code=2)
+
+
+def test_why_a_research_has_ended_is_shown_to_its_last_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, hint = ResearchPlace(tmp_path, capsys), f"{'x' * 900}. Commit it: git commit"
+    broken = ResearchStopped(why=why("research_broken", problem=hint))
+    place.session("k7f2", *all_ended(), ResearchBegun(), broken)
+    assert hint in place.told("show", "k7f2")

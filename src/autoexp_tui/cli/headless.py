@@ -382,7 +382,7 @@ def finish(
     if end := find_end(snapshot.parts):
         result["stopped"] = end.reason
     print(json.dumps(result) if as_json else _summarize(snapshot))
-    where = name_shown(snapshot)
+    where, again = name_shown(snapshot), _format_again(snapshot)
     if is_deposed(snapshot):
         say(
             "another engine has taken this session over, and goes on with it. Watch it:"
@@ -393,15 +393,17 @@ def finish(
         paused = snapshot.paused
         reason = sentence(paused, snapshot.now, keys=False) if paused else ""
         say(f"stopped by the storm breaker: {reason}\nWithout a screen:")
-        say(f"  autoexp-sessions resume {where}\n  autoexp-run --session {where}")
+        say(f"  autoexp-sessions resume {where}\n  {again}")
         return ExitCode.GUARD
     if snapshot.engine.stopped and snapshot.open:
         runs = any(job.state in ACTIVE for job in snapshot.jobs)
         goes_on = "; what runs goes on" if runs else ""
         say(f"the engine was told to stop{goes_on}. Resume with:")
+        if snapshot.paused:
+            say(f"  autoexp-sessions resume {where}")
         say(f"  autoexp-monitor --session {where}")
     else:
-        _say_left(snapshot, where)
+        _say_left(snapshot, where, again)
         if end:
             say(clean(end.reason))
             return end.code
@@ -419,10 +421,16 @@ def finish(
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
 
 
-def _say_left(snapshot: Snapshot, where: str) -> None:
+def _format_again(snapshot: Snapshot) -> str:
+    """The command that goes on with a session to its end."""
+    own = [part for part in snapshot.parts if part in ("research", "tree")]
+    return f"autoexp-{[*own, 'run'][0]} --session {name_shown(snapshot)}"
+
+
+def _say_left(snapshot: Snapshot, where: str, again: str) -> None:
     if snapshot.open_ends:
         say(clean(f"still open: {', '.join(snapshot.open_ends)}. Go on with:"))
-        say(f"  autoexp-run --session {where}")
+        say(f"  {again}")
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     doomed = [job for job in snapshot.jobs if is_doomed(job)]
     asking = sum(map(asks, snapshot.jobs))
@@ -432,12 +440,12 @@ def _say_left(snapshot: Snapshot, where: str) -> None:
         who = " and ".join(plural(number, word) for number, word in counts if number)
         wait = "waits" if asking + questions == 1 else "wait"
         say(f"{who} {wait} for approval. Answer and resume:")
-        say(f"  autoexp-sessions approve {where}\n  autoexp-run --session {where}")
+        say(f"  autoexp-sessions approve {where}\n  {again}")
     if doomed:
         say(f"{plural(len(doomed), 'job')} cannot start. Retry what is waited for, or")
         say("waive the condition, or skip the job; then resume:")
         say(f"  autoexp-sessions skip {where} {clean(doomed[0].name)}")
-        say(f"  autoexp-run --session {where}")
+        say(f"  {again}")
     if held:
         say(f"{plural(held, 'job')} held. To submit the rest:")
         say(f"  autoexp-run --session {where} --rest")

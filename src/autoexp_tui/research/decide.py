@@ -102,7 +102,7 @@ class ResearchPolicy(Policy):
             return End(_GUARD, "paused: a decision waits for a person")
         if research.is_hopeless and research.agents_wait and not research.open:
             told = f"no agent can be called: {research.agents_wait.arg('problem')}"
-            return End(1, f"{told}; mend that, then: autoexp-research --session ID")
+            return End(1, f"{told}; mend that first")
         return None
 
     def list_lines(self, snapshot: Snapshot) -> Sequence[str]:

@@ -28,7 +28,7 @@ from autoexp_tui.model.condition import Condition, describe
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.masking import mask_text, mask_values
 from autoexp_tui.model.outputs import NotedMetrics
-from autoexp_tui.model.policy import has_work_left, list_open_ends
+from autoexp_tui.model.policy import find_end, has_work_left, list_open_ends
 from autoexp_tui.model.resubmission import dependants, list_open_asks
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
@@ -171,6 +171,7 @@ def parse_since(text: str, session: SessionDir) -> float:
 
 def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
     state, now, holder, engine = sight.state, sight.now, sight.holder, sight.engine
+    end = find_end(state.parts)
     identity = holder.identity if holder else None
     return {
         "session": sight.session.id,
@@ -188,6 +189,7 @@ def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
         "last_event_at": state.utc,
         "open": has_work_left(state),
         "open_ends": list(list_open_ends(state.parts)),
+        "stopped": end.reason if end else None,
         "paused": sentence(state.paused, now, keys=False) if state.paused else None,
         "warnings": [
             {
@@ -231,8 +233,9 @@ def _list_facts(
         ago = duration(now - engine.executor_answered_at)
         trouble = f"; {engine.executor_error}" if engine.executor_error else ""
         yield "executor", f"{engine.executor}, answered {ago} ago{trouble}"
-    if record["paused"] is not None:
-        yield "paused", record["paused"]
+    for key in ("paused", "stopped"):
+        if record[key] is not None:
+            yield key, record[key]
     for warning in record["warnings"]:
         head = f"{warning['job']}: " if warning["job"] else ""
         yield "warning", f"{head}{warning['why']}"
