@@ -9,7 +9,15 @@ from autoexp_tui.config.agents import read_roles, require_known
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
-from autoexp_tui.research.options import PARTS, ROLES, ResearchOptions, RoleBudget
+from autoexp_tui.research.options import (
+    ROLES,
+    Approvals,
+    Budgets,
+    Fixer,
+    Objective,
+    ResearchOptions,
+    RoleBudget,
+)
 
 _SLURM: Final = ("SlurmClient", "FakeSlurmClient")
 _OF_CODE: Final = ("editable", "protected_paths", "link_paths")
@@ -56,14 +64,14 @@ def check_around(
         raise SpecRefused(tuple(problems))
 
 
-_BUDGETS: Final = Kind(PARTS["budgets"], parts=dict.fromkeys(ROLES, Kind(RoleBudget)))
+_BUDGETS: Final = Kind(Budgets, parts=dict.fromkeys(ROLES, Kind(RoleBudget)))
 RESEARCH: Final = Kind(
     ResearchOptions,
     _read_research,
     parts={
-        "objective": Kind(PARTS["objective"]),
-        "approve": Kind(PARTS["approve"]),
+        "objective": Kind(Objective),
+        "approve": Kind(Approvals),
         "budgets": _BUDGETS,
-        "fixer": Kind(PARTS["fixer"], lambda fields, _: read_roles(fields, "agent")),
+        "fixer": Kind(Fixer, lambda fields, _: read_roles(fields, "agent")),
     },
 )

@@ -8,7 +8,15 @@ from typing import Final
 
 from autoexp_tui.config.agents import read_roles, require_known
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind
-from autoexp_tui.tree.options import PARTS, Metric, TreeOptions
+from autoexp_tui.tree.options import (
+    GateOptions,
+    IdeaSource,
+    Implementation,
+    Measurement,
+    Metric,
+    Noise,
+    TreeOptions,
+)
 from autoexp_tui.tree.results_csv import ID_COLUMN, STATUS_COLUMN
 
 _MOST_HEARTBEAT: Final = 30
@@ -73,7 +81,7 @@ def _read_evaluate(fields: Fields, findings: Findings) -> None:
 
 def _read_gate(fields: Fields, findings: Findings) -> None:
     """Grades in their order, shares within 0 and 1."""
-    default = PARTS["gate"]()
+    default = GateOptions()
     names = ("mixed", "promising", "strong")
     given = [fields.get(name, getattr(default, name)) for name in names]
     if all(isinstance(one, int | float) for one in given) and given != sorted(given):
@@ -116,10 +124,10 @@ TREE: Final = Kind(
     _read_tree,
     lists={"metrics": parse_metric},
     parts={
-        "ideas": Kind(PARTS["ideas"], _read_ideas),
-        "implement": Kind(PARTS["implement"], _read_implement),
-        "evaluate": Kind(PARTS["evaluate"], _read_evaluate),
-        "gate": Kind(PARTS["gate"], _read_gate),
-        "noise": Kind(PARTS["noise"], _read_noise),
+        "ideas": Kind(IdeaSource, _read_ideas),
+        "implement": Kind(Implementation, _read_implement),
+        "evaluate": Kind(Measurement, _read_evaluate),
+        "gate": Kind(GateOptions, _read_gate),
+        "noise": Kind(Noise, _read_noise),
     },
 )

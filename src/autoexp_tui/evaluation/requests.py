@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from autoexp_tui.isolation.kinds import Wanted
-from autoexp_tui.model.agents import AgentSpec, Limits, Prices
+from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.plain_values import build_record
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.trust import read_checked
-from autoexp_tui.tree.options import TreeOptions, freeze, read_options
+from autoexp_tui.tree.options import TreeOptions, read_options
 from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
 
 T = TypeVar("T")
@@ -142,22 +143,10 @@ def load_record(model: type[T], path: Path) -> T:
     with explaining(path, "read what a step left"):
         data = read_checked(path, "own")
     try:
-        return _build_record(model, json.loads(data))
+        return build_record(model, json.loads(data))
     except (ValueError, TypeError, KeyError) as error:
         problem = f"it is not as we wrote it: {error}"
         raise EnvironmentFailed(problem, str(path)) from None
-
-
-def _build_record(model: type[T], plain: Mapping[str, Any]) -> T:
-    """A record of ours as it was written, without a look at its types: building a
-    validator costs a step of half a second a third of its time."""
-    made: dict[str, Any] = freeze(plain)
-    for agent in made.get("agents", {}).values():
-        agent["limits"] = Limits(**agent["limits"])
-        agent["prices"] = Prices(**agent["prices"]) if agent["prices"] else None
-    if "agents" in made:
-        made["agents"] = {key: AgentSpec(**one) for key, one in made["agents"].items()}
-    return model(**made)
 
 
 def find_record(model: type[T], path: Path) -> T | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from autoexp_tui.model.plain_values import build_record
 from autoexp_tui.model.rules import Monitoring
 
 Approval: TypeAlias = Literal["auto", "ask"]
@@ -145,29 +146,13 @@ class ResearchOptions:
     """Of each file that a call writes, and of all in its directories."""
 
 
-PARTS: Final[Mapping[str, type[Any]]] = {
-    "objective": Objective,
-    "approve": Approvals,
-    "budgets": Budgets,
-    "fixer": Fixer,
-}
-"""Keys of `research` that hold keys."""
 ROLES: Final[tuple[Literal["research", "fixer"], ...]] = ("research", "fixer")
 _FLAT_STEPS: Final = 500
 
 
 def read_options(research: Mapping[str, Any]) -> ResearchOptions:
     """The options of `Plan.research`; raises TypeError for a key of a later version."""
-    given: dict[str, Any] = {key: _freeze(value) for key, value in research.items()}
-    budgets = dict(given.get("budgets", {}))
-    for role in ROLES:
-        if role in budgets:
-            budgets[role] = RoleBudget(**budgets[role])
-    if budgets:
-        given["budgets"] = budgets
-    for key in PARTS.keys() & given.keys():
-        given[key] = PARTS[key](**given[key])
-    return ResearchOptions(**given)
+    return build_record(ResearchOptions, research)
 
 
 def watch_for_research(watched: Monitoring) -> Monitoring:
@@ -177,10 +162,3 @@ def watch_for_research(watched: Monitoring) -> Monitoring:
     if (anomalies.flat_share, anomalies.flat_steps) != (None, None):
         return watched
     return replace(watched, anomalies=replace(anomalies, flat_steps=_FLAT_STEPS))
-
-
-def _freeze(value: Any) -> Any:
-    """JSON's lists as tuples."""
-    if isinstance(value, Mapping):
-        return {key: _freeze(part) for key, part in value.items()}
-    return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value

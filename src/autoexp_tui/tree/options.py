@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from autoexp_tui.model.plain_values import build_record
+
 Direction: TypeAlias = Literal["max", "min"]
 Frontier: TypeAlias = Literal["global", "per_parent"]
 Scope: TypeAlias = Literal["node", "node_plus_ancestors", "global"]
@@ -200,28 +202,6 @@ class TreeOptions:
         return [metric.name for metric in self.metrics]
 
 
-PARTS: Final[Mapping[str, type[Any]]] = {
-    "ideas": IdeaSource,
-    "implement": Implementation,
-    "evaluate": Measurement,
-    "gate": GateOptions,
-    "noise": Noise,
-}
-"""Keys of `tree` that hold keys."""
-
-
 def read_options(tree: Mapping[str, Any]) -> TreeOptions:
     """The options of `Plan.tree`; raises TypeError for a key of a later version."""
-    given: dict[str, Any] = freeze(tree)
-    for key in PARTS.keys() & given.keys():
-        given[key] = PARTS[key](**given[key])
-    if "metrics" in given:
-        given["metrics"] = tuple(Metric(**one) for one in given["metrics"])
-    return TreeOptions(**given)
-
-
-def freeze(value: Any) -> Any:
-    """JSON's lists as tuples."""
-    if isinstance(value, Mapping):
-        return {key: freeze(part) for key, part in value.items()}
-    return tuple(map(freeze, value)) if isinstance(value, list | tuple) else value
+    return build_record(TreeOptions, tree)
