@@ -30,7 +30,7 @@ from tests.research.test_decide import answer_in_turn, begin, items, runs
 def test_an_option_wins_over_the_key_of_its_name() -> None:
     words = ["--goal", "a, b", "--budgets-calls", "3", "--objective-mode", "max"]
     _, args = parse_options("x", "", words, research._list_flags())
-    assert [*research._list_overrides(args)] == [
+    assert [*research._SET.list_overrides(args)] == [
         "++research.goal='a, b'",
         "++research.objective.mode=max",
         "++research.budgets.calls=3",

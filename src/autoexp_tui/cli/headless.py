@@ -47,6 +47,9 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time, plural
 
 if TYPE_CHECKING:
+    import argparse
+
+    from autoexp_tui.cli.options import Options
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.states import Why
@@ -107,6 +110,16 @@ class Watching:
     """Whether a storm that paused the session ends the watching, once nothing runs."""
     approve: frozenset[str] = frozenset()
     """What `--approve` names: the engine here answers such a question by itself."""
+
+
+def read_watching(options: Options, args: argparse.Namespace) -> Watching:
+    """As a command line asks for it that has `--no-wait` and `--quiet`."""
+    return Watching(
+        json=options.json,
+        wait_for_approval=not args.no_wait,
+        quiet=args.quiet,
+        approve=options.approve,
+    )
 
 
 def watch(handle: EngineHandle, how: Watching) -> Snapshot:

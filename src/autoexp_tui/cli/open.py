@@ -220,6 +220,16 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
     )
 
 
+def begin_plan(plan: Plan, options: Options, by: str) -> LiveHandle:
+    """A handle on a new session that a command has begun."""
+    from autoexp_tui.model.commands import Submit
+
+    handle = open_plan(plan, options)
+    handle.send(Submit(), by=by)
+    handle.wait_begun()
+    return handle
+
+
 def _build_reach(state_dir: Path) -> dict[str, Any]:
     """What handles on sessions of a state dir are given: a reader of older records, and
     who sends commands."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
 from autoexp_tui.cli.options import QUIET, Flag, Options, option, parse_options
+from autoexp_tui.cli.section_options import SectionOptions
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Snapshot
 
 DEFAULT: Final = "experiments/research"
-_SET: Final = """
+_SET: Final = SectionOptions(
+    "research",
+    """
 goal TEXT what is to be found out
 agent NAME the research agent
 objective.metric NAME what is sought
@@ -35,24 +38,12 @@ budgets.tokens N of agents
 budgets.money X of agents
 budgets.on_reached {finish,kill} what runs when a budget is reached (finish)
 repository DIR whose code the agent may change
-"""
-"""Keys of `research` over which an option wins, what it takes, and what it is."""
-
-
-def _list_keys() -> Iterator[tuple[str, str, str]]:
-    for row in _SET.strip().splitlines():
-        key, metavar, about = row.split(" ", 2)
-        yield key, metavar, about
-
-
-def _name_flag(key: str) -> str:
-    return "--" + key.replace(".", "-").replace("_", "-")
+""",
+)
 
 
 def _list_flags() -> Iterator[Flag]:
-    for key, metavar, about in _list_keys():
-        told = f"{about}: research.{key}"
-        yield option(_name_flag(key), told, metavar, dest=key)
+    yield from _SET.list_flags()
     yield option("--no-wait", "end with 1 when only answers of a person are left")
     yield QUIET
 
@@ -64,31 +55,12 @@ def main(argv: Sequence[str]) -> int:
     options = replace(
         options,
         config_ref=options.config_ref or DEFAULT,
-        overrides=(*options.overrides, *_list_overrides(args)),
+        overrides=(*options.overrides, *_SET.list_overrides(args)),
     )
-    from autoexp_tui.cli.headless import Watching, follow
+    from autoexp_tui.cli.headless import follow, read_watching
 
-    how = Watching(
-        json=options.json,
-        quiet=args.quiet,
-        wait_for_approval=not args.no_wait,
-        approve=options.approve,
-    )
-    handle = _open(options)
-
-    def tell(snapshot: Snapshot) -> int | None:
-        return tell_end(snapshot, as_json=options.json)
-
-    return follow(handle, how, "autoexp-research", tell_end=tell)
-
-
-def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
-    from autoexp_tui.planning.overrides import quote
-
-    for key, metavar, _ in _list_keys():
-        if value := getattr(args, key):
-            is_text = metavar in ("TEXT", "NAME", "DIR")
-            yield f"++research.{key}={quote(value) if is_text else value}"
+    how, tell = read_watching(options, args), partial(tell_end, as_json=options.json)
+    return follow(_open(options), how, "autoexp-research", tell_end=tell)
 
 
 def _open(options: Options) -> EngineHandle:
@@ -105,12 +77,7 @@ def _open(options: Options) -> EngineHandle:
             f"{plan.config_ref}: its config has no section `research`",
             hint="autoexp-run runs a sweep; docs/research.md tells of `research`.",
         )
-    from autoexp_tui.model.commands import Submit
-
-    handle = opening.open_plan(plan, options)
-    handle.send(Submit(), by="autoexp-research")
-    handle.wait_begun()
-    return handle
+    return opening.begin_plan(plan, options, "autoexp-research")
 
 
 def _call_again(handle: EngineHandle) -> None:

@@ -45,15 +45,10 @@ def main(argv: Sequence[str]) -> int:
             "--first-family is for a new session, --rest for one that holds jobs",
             hint="autoexp-run --session ID --rest; autoexp-sessions list shows ids.",
         )
-    from autoexp_tui.cli.headless import Watching, follow
+    from autoexp_tui.cli.headless import follow, read_watching
     from autoexp_tui.model.commands import Submit
 
-    how = Watching(
-        json=options.json,
-        wait_for_approval=not args.no_wait,
-        quiet=args.quiet,
-        approve=options.approve,
-    )
+    how = read_watching(options, args)
     try:
         handle, chosen = _open(options, args)
     except KeyboardInterrupt:

@@ -19,6 +19,7 @@ from autoexp_tui.cli.options import (
     option,
     parse_options,
 )
+from autoexp_tui.cli.section_options import SectionOptions
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "experiments/tree"
 DRY_RUN: Final = "experiments/tree_dry_run"
-_SET: Final = """
+_SET: Final = SectionOptions(
+    "tree",
+    """
 run NAME the name of the search in refs and reports
 beam_width B nodes that the next depth expands (1)
 max_depth D depths that are expanded at most (3)
@@ -43,26 +46,16 @@ llm_rate_limit N calls of agents a minute
 sweep_max_parallel N sweeps at a time
 ideas.dir DIR ideas that are there already
 lock_stale_seconds S when an owner is dead (600)
-"""
-"""Keys of `tree` over which an option wins, what it takes, and what it is."""
-_SWITCHES: Final = (
-    "keep_rejected_worktrees",
-    "keep_failed_artifacts",
-    "force_regenerate_ideas",
-    "strict_fail_depth",
+keep_rejected_worktrees - of candidates that are not promoted
+keep_failed_artifacts - all that a failed evaluation left
+force_regenerate_ideas - where a node has some
+strict_fail_depth - pause at the first failure of a depth
+""",
 )
 
 
-def _name_flag(key: str) -> str:
-    return "--" + key.replace(".", "-").replace("_", "-")
-
-
 def _list_flags() -> Iterator[Flag]:
-    for row in _SET.strip().splitlines():
-        key, metavar, about = row.split(" ", 2)
-        yield option(_name_flag(key), f"{about}: tree.{key}", metavar, dest=key)
-    for key in _SWITCHES:
-        yield option(_name_flag(key), f"tree.{key}=true", dest=key)
+    yield from _SET.list_flags()
     yield option(
         "--context-ideas-dir",
         "earlier ideas; may be given again: tree.ideas.context_dirs",
@@ -112,15 +105,10 @@ def main(argv: Sequence[str]) -> int:
         config_ref=options.config_ref or (DRY_RUN if args.dry_run else DEFAULT),
         overrides=(*options.overrides, *_list_overrides(args)),
     )
-    from autoexp_tui.cli.headless import Watching, follow
+    from autoexp_tui.cli.headless import follow, read_watching
     from autoexp_tui.storage.session_dir import SessionDir
 
-    how = Watching(
-        json=options.json,
-        quiet=args.quiet,
-        wait_for_approval=not args.no_wait,
-        approve=options.approve,
-    )
+    how = read_watching(options, args)
     found = _open(options, args)
     if isinstance(found, SessionDir):
         from autoexp_tui.storage.journal import load_state
@@ -141,13 +129,10 @@ def main(argv: Sequence[str]) -> int:
 def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
     from autoexp_tui.planning.overrides import quote
 
-    for key in (*(row.split()[0] for row in _SET.strip().splitlines()), *_SWITCHES):
-        if value := getattr(args, key):
-            text = quote(value) if key == "run" else value
-            if key == "ideas.dir":  # wins over what else the config says of ideas
-                yield from ("++tree.ideas.agent=[]", "++tree.ideas.command=[]")
-                text = quote(os.path.abspath(value))
-            yield f"++tree.{key}={'true' if value is True else text}"
+    if place := getattr(args, "ideas.dir"):  # wins over what else there is of ideas
+        setattr(args, "ideas.dir", os.path.abspath(place))
+        yield from ("++tree.ideas.agent=[]", "++tree.ideas.command=[]")
+    yield from _SET.list_overrides(args)
     if args.stop_on_empty_frontier is not None:
         ends = str(args.stop_on_empty_frontier).lower()
         yield f"++tree.stop_on_empty_frontier={ends}"
@@ -171,16 +156,12 @@ def _open(options: Options, args: argparse.Namespace) -> SessionDir | EngineHand
                 hint="autoexp-run runs a sweep; docs/tree.md tells of `tree`.",
             )
         from autoexp_tui.cli.tree_runs import find_run, hold_starts
-        from autoexp_tui.model.commands import Submit
 
         state_dir = find_state_dir(options, plan.state_dir)
         with hold_starts(state_dir, plan.share):
             run = find_run(plan, state_dir, args.run, resume=args.resume)
             if run is None:
-                handle = opening.open_plan(plan, options)
-                handle.send(Submit(), by="autoexp-tree")
-                handle.wait_begun()
-                return handle
+                return opening.begin_plan(plan, options, "autoexp-tree")
         session = run.session
         if run.is_finished():
             return session
