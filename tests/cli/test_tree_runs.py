@@ -14,7 +14,12 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.open import make_plan
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tree_runs import Run, find_run, prepare_search
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError, ValidationFailed
+from autoexp_tui.model.errors import (
+    AutoexpError,
+    EnvironmentFailed,
+    UsageError,
+    ValidationFailed,
+)
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.tree.events import TreeBegun, TreeOpened
@@ -112,9 +117,21 @@ def test_a_search_of_which_a_part_is_not_given_is_refused(tmp_path: Path) -> Non
     ]
     call_git(tmp_path, "init", "-q")
     call_git(tmp_path, "commit", "-qm", "a", "--allow-empty")
-    here = make_tree(repository=str(tmp_path), ideas={"dir": "none"})
-    with pytest.raises(UsageError, match=r"tree\.ideas\.dir: none: there is no"):
-        prepare_search(here, tmp_path.with_name("state"))
+    for options, problem in (
+        ({"ideas": {"dir": "none"}}, r"tree\.ideas\.dir: none: there is no"),
+        ({"repository": "gone"}, r"gone: there is no such directory"),
+        (
+            {"root_baseline_csv": "gone.csv"},
+            r"tree\.root_baseline_csv: .*gone\.csv: cannot read the results",
+        ),
+        (
+            {"evaluate": {"config_ref": "gone"}},
+            r"tree\.evaluate\.config_ref: gone: .*there is no config `gone`",
+        ),
+    ):
+        here = make_tree(**{"repository": str(tmp_path), **options})
+        with pytest.raises(AutoexpError, match=problem):
+            prepare_search(here, tmp_path.with_name("state"))
 
 
 def test_a_run_is_read_from_the_beginning_of_its_journal(

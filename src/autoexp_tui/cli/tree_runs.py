@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.evaluation.disk_trees import OWN
+from autoexp_tui.evaluation.read_back import read_results
 from autoexp_tui.events.session import PlanAdded
 from autoexp_tui.model.errors import AutoexpError, Problem, UsageError, ValidationFailed
 from autoexp_tui.probes.clock import SystemClock
@@ -158,10 +160,12 @@ def prepare_search(plan: Plan, state_dir: Path) -> Plan:
     """
     options = read_options(plan.tree)
     _require_parts(options)
+    _require_baseline(plan, options)
     repository = _open_repository(plan, options)
     if repository is None:
         return plan
     check_repository(repository, state_dir)
+    _require_sweep(plan, options, repository)
     if options.ideas.dir and not Path(repository.top, options.ideas.dir).is_dir():
         hint = "It is looked for from the top of the repository."
         raise UsageError(
@@ -196,3 +200,36 @@ def _require_parts(options: TreeOptions) -> None:
     ]
     if problems:
         raise ValidationFailed("the search cannot begin", problems=tuple(problems))
+
+
+def _require_baseline(plan: Plan, options: TreeOptions) -> None:
+    if options.root_baseline_csv:
+        try:
+            read_results(Path(plan.cwd, options.root_baseline_csv), options)
+        except AutoexpError as error:
+            error.where = f"tree.root_baseline_csv: {error.where}"
+            raise
+
+
+def _require_sweep(
+    plan: Plan, options: TreeOptions, repository: TreeRepository
+) -> None:
+    """The plan that measures can be made. Of another root than what is checked out that
+    is found out when the search begins, in the worktree of that commit."""
+    git = Git(repository)
+    is_here = git.resolve(options.root) == git.resolve("HEAD")
+    if not options.evaluate.config_ref or not is_here:
+        return
+    from autoexp_tui.config.planning import ChildPlanner
+    from autoexp_tui.evaluation.config_sweep import plan_sweep
+
+    top = repository.top
+    with TemporaryDirectory() as place:
+        plan_sweep(
+            ChildPlanner(),
+            plan,
+            options.evaluate,
+            top=top,
+            root=top,
+            directory=Path(place),
+        )

@@ -148,7 +148,7 @@ def explain_unreadable(text: str) -> Problem:
         return Problem(f"`{text}` is not an override", where="command line", hint=hint)
     if not is_key(text.partition("=")[0]):
         return Problem(f"`{key}` is no key", where=where, hint=A_KEY)
-    hint = f"quote the value for Hydra: {key}='{value}'"
+    hint = f"quote the value for Hydra, all of it for a shell: \"{key}='{value}'\""
     shown = shorten_text(text, _LONGEST_KEY)
     return Problem(f"`{shown}` cannot be read", where=where, hint=hint)
 

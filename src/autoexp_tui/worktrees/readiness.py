@@ -60,6 +60,9 @@ def open_repository(
     """The repository around `directory`, for a run whose worktrees lie below `root`.
     Raises UsageError or EnvironmentFailed, and changes nothing."""
     require_name(run, "the name of a run")
+    if not directory.is_dir():
+        hint = f"Name a checkout as {section}.repository."
+        raise EnvironmentFailed("there is no such directory", str(directory), hint)
     try:
         git = Repository(directory)
     except EnvironmentFailed as error:
