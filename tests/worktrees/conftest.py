@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.tree.options import Implementation
 from autoexp_tui.worktrees.candidates import (
     CandidateCommit,
     CommitRecord,
-    CommitRules,
     commit_candidate,
 )
 from autoexp_tui.worktrees.readiness import open_repository
@@ -23,9 +23,7 @@ FILES = {
     "package/deep/module.py": "x = 1\n",
     ".gitignore": "*.log\n__pycache__/\n/data\n",
 }
-RULES = CommitRules(
-    protected_paths=("tests", "*.lock"), artifacts=("*.csv", "out"), max_file_bytes=4096
-)
+RULES = Implementation(protected_paths=("tests", "*.lock"), max_file_bytes=4096)
 CANDIDATE = Place("cand", "1")
 
 

@@ -100,7 +100,7 @@ def make_inner(at: Path) -> None:
     (write("big.bin", "\0" * 4097), [("too_large", ("big.bin",))]),
     (write("solver.py", "#" * 5000), [("too_large", ("solver.py",))]),
     (write("deep/table.csv"), [("artifact", ("deep/table.csv",))]),
-    (write("out/x.txt"), [("artifact", ("out/x.txt",))]),
+    (write("a.ckpt/x.txt"), [("artifact", ("a.ckpt/x.txt",))]),
     (make_pipe, [("special_file", ("solver.py",))]),
     (link("/etc/passwd", "etc"), [("link_outside", ("etc",))]),
     (link("../../x", "package/up"), [("link_outside", ("package/up",))]),

@@ -14,13 +14,7 @@ from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.tree.state import Leftover
 from autoexp_tui.worktrees import checkouts
 from autoexp_tui.worktrees.checkouts import add_worktree
-from autoexp_tui.worktrees.promotion import (
-    ChainLink,
-    finalize,
-    promote,
-    prune,
-    retry_cleanup,
-)
+from autoexp_tui.worktrees.promotion import finalize, promote, prune, retry_cleanup
 from autoexp_tui.worktrees.refs import list_refs, update_ref
 from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 from tests.worktrees.conftest import (
@@ -170,7 +164,7 @@ def test_the_final_branch_has_a_commit_an_idea_and_the_files_of_the_best(
     )
     best = commit_files(tree, commit, place).commit
     before = describe_users_part(top)
-    chain = [ChainLink(commit, "cool\n\nscore 0.8\n"), ChainLink(best, "clamp\n")]
+    chain = [(commit, "cool\n\nscore 0.8\n"), (best, "clamp\n")]
     tips: list[str] = []
     run_with_kills(
         monkeypatch,
@@ -198,5 +192,5 @@ def test_a_name_that_is_taken_or_none_is_refused(
 ) -> None:
     before = describe_users_part(top)
     with pytest.raises(UsageError, match=problem):
-        finalize(Git(tree), name, root, [ChainLink(commit, "x")], epoch=5)
+        finalize(Git(tree), name, root, [(commit, "x")], epoch=5)
     assert describe_users_part(top) == before

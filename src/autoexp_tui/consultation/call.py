@@ -28,7 +28,6 @@ from autoexp_tui.consultation.requests import (
     Called,
     CallRequest,
 )
-from autoexp_tui.evaluation.implement import ARTIFACTS
 from autoexp_tui.evaluation.requests import find_record, load_record, write_record
 from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.isolation.port import FILES, Isolation
@@ -45,7 +44,6 @@ from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.candidates import (
     CandidateRefused,
     CommitRecord,
-    CommitRules,
     commit_candidate,
 )
 from autoexp_tui.worktrees.checkouts import remove_worktree, restore_worktree
@@ -199,7 +197,7 @@ def _take_code(request: CallRequest, made: Called) -> Called:
     except CandidateRefused as refused:
         if [one.code for one in refused.refusals] == ["empty"]:
             return made
-        reason = "; ".join(map(str, refused.refusals))
+        reason = refused.reasons
     except AutoexpError as error:
         reason = error.line
     return replace(made, code_refused=reason)
@@ -207,7 +205,7 @@ def _take_code(request: CallRequest, made: Called) -> Called:
 
 def _commit(request: CallRequest) -> CodeChange:
     """One commit of what is in the worktree, its ref, its patch for people."""
-    options, base = request.options, request.code_base
+    base = request.code_base
     git = Git(request.repository)  # anew: foreign code has run
     record = CommitRecord(
         parent=base,
@@ -216,13 +214,7 @@ def _commit(request: CallRequest) -> CodeChange:
         name=AUTHOR,
         email=EMAIL,
     )
-    rules = CommitRules(
-        editable=options.editable,
-        protected_paths=options.protected_paths,
-        artifacts=ARTIFACTS,
-        max_file_bytes=options.max_file_bytes,
-    )
-    made = commit_candidate(git, request.place, record, rules)
+    made = commit_candidate(git, request.place, record, request.options)
     write_atomic(request.home / PATCH, made.diff.cut_patch().encode())
     ref = git.tree.get_ref(request.place)
     old = list_refs(git, ref).get(ref, "")  # of an earlier try of the call

@@ -114,7 +114,7 @@ class DiskLaboratory:
     def open(self, options: ResearchOptions) -> tuple[ResearchOpened, Sequence[str]]:
         notes, base = [*self._check_agents(options)], ""
         if options.repository:
-            notes += check_repository(self.repository, self.state_dir).notes
+            notes += check_repository(self.repository, self.state_dir)
             self._ignore_results()
             base = Git(self.repository).resolve("HEAD")
         ignore_directory(self.directory)

@@ -121,7 +121,7 @@ class DiskTrees:
 
     def open(self, run: str, options: TreeOptions) -> tuple[TreeOpened, Sequence[str]]:
         repository, baseline = self.repository, None
-        readiness = check_repository(repository, self.state_dir)
+        notes = check_repository(repository, self.state_dir)
         git = Git(repository)
         commit = git.resolve(options.root)
         if options.root_baseline_csv:
@@ -150,7 +150,7 @@ class DiskTrees:
             baseline=baseline,
             sweep=sweep,
         )
-        return opened, readiness.notes
+        return opened, notes
 
     def _keep(self, name: str, data: bytes, source: Path) -> Artifact:
         """Copy results to where nobody writes any more, unless they are to stay."""

@@ -33,7 +33,6 @@ from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.worktrees.candidates import (
     CandidateRefused,
     CommitRecord,
-    CommitRules,
     commit_candidate,
 )
 from autoexp_tui.worktrees.checkouts import restore_worktree
@@ -47,8 +46,6 @@ REVIEW: Final[Mapping[str, Any]] = {
     "required": ["approve", "comments"],
     "properties": {"approve": {"type": "boolean"}, "comments": {"type": "string"}},
 }
-ARTIFACTS: Final = ("*.csv", "*.log", "*.pyc", "__pycache__/*", "*.ckpt", "*.pt")
-"""New files that are results, and no code."""
 
 
 def implement(request: Request) -> Implemented:
@@ -167,17 +164,10 @@ def _commit(request: Request, git: Git) -> Implemented:
         message=f"{request.title}\n\n{request.run} {request.evaluation}\n",
         epoch=options.commit_epoch or _find_epoch(request),
     )
-    rules = CommitRules(
-        editable=options.implement.editable,
-        protected_paths=options.implement.protected_paths,
-        artifacts=ARTIFACTS,
-        max_file_bytes=options.implement.max_file_bytes,
-    )
     try:
-        made = commit_candidate(git, request.place, record, rules)
+        made = commit_candidate(git, request.place, record, options.implement)
     except CandidateRefused as refused:
-        reasons = "; ".join(map(str, refused.refusals))
-        raise StepFailed("refused", reasons) from None
+        raise StepFailed("refused", refused.reasons) from None
     _write_patch(request, "candidate.patch", made.diff)
     if request.commit != request.root_commit:
         since_root = read_diff(git, request.root_commit, made.commit)

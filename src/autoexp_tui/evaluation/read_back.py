@@ -90,7 +90,7 @@ def finalize_directory(directory: Path, branch: str = "") -> tuple[str, str]:
     """Make a branch of the winning chain, one commit an idea with its numbers; its name
     and its tip. Its dates are the best node's: done again it is the same. Raises
     UsageError, EnvironmentFailed."""
-    from autoexp_tui.worktrees.promotion import ChainLink, finalize
+    from autoexp_tui.worktrees.promotion import finalize
     from autoexp_tui.worktrees.tree_repository import Git
 
     search = read_search(directory)
@@ -107,8 +107,7 @@ def finalize_directory(directory: Path, branch: str = "") -> tuple[str, str]:
     git = Git(repository)
     date = git.run("show", "-s", "--format=%ct", nodes[-1]["commit"])
     links = [
-        ChainLink(node["commit"], format_message(search, node["node_id"]))
-        for node in nodes
+        (node["commit"], format_message(search, node["node_id"])) for node in nodes
     ]
     name = branch or f"tree-{search['config']['tree_run_id']}"
     root = search["root"]["commit"]

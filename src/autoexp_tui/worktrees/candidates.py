@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.storage.atomic import explaining
@@ -47,7 +47,8 @@ _REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "empty": "nothing changed",
     }
 )
-ARTIFACTS: Final = ("*.log", "*meta_config_sweep_results.csv", "*review_round_*.md")
+ARTIFACTS: Final = ("*.csv", "*.log", "*.pyc", "__pycache__/*", "*.ckpt", "*.pt")
+"""New files that are results, and no code."""
 _SHOWN: Final = 5
 _MOST_NAMES: Final = 8 << 20
 MOST_FILES: Final = 10_000
@@ -66,16 +67,17 @@ class CommitRecord:
     email: str = "autoexp-tree@localhost"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRules:
-    """What a candidate may change."""
+class CommitRules(Protocol):
+    """What a candidate may change, as options of searches and of research say."""
 
-    editable: tuple[str, ...] = ()
-    """Patterns of what may change; empty: all that no other rule names."""
-    protected_paths: tuple[str, ...] = ()
-    artifacts: tuple[str, ...] = ARTIFACTS
-    """Patterns of new files that are no code."""
-    max_file_bytes: int = 1 << 20
+    @property
+    def editable(self) -> Sequence[str]:
+        """Patterns of what may change; empty: all that no other rule names."""
+
+    @property
+    def protected_paths(self) -> Sequence[str]: ...
+    @property
+    def max_file_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,10 @@ class CandidateRefused(ValidationFailed):
     """A result of the evaluation: the candidate cannot be committed as it is."""
 
     refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def reasons(self) -> str:
+        return "; ".join(map(str, self.refusals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +229,7 @@ def _judge_changes(
     new = [one.path for one in changes if one.old_mode == NO_FILE]
     subs = (c.path for c in changes if SUBMODULE in (c.old_mode, c.new_mode))
     protected = (p for p in paths if match_path(p, rules.protected_paths))
-    artifacts = (p for p in new if match_path(p, rules.artifacts))
+    artifacts = (p for p in new if match_path(p, ARTIFACTS))
     yield from _list_refusals("git_files", filter(_is_gits, paths))
     yield from _list_refusals("submodule", subs)
     yield from _list_refusals("protected", protected)

@@ -7,7 +7,7 @@ cannot be removed is handed back, to be tried again."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast, get_args
 
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
@@ -81,32 +81,23 @@ def _parse_place(path: str) -> Place:
     return Place(cast(Kind, kind), name)
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLink:
-    """One idea of the winning chain, from the root on."""
-
-    commit: str
-    """Of its node."""
-    message: str
-    """With its numbers."""
-
-
 def finalize(
     git: Git,
     branch: str,
     root_commit: str,
-    chain: Sequence[ChainLink],
+    chain: Sequence[tuple[str, str]],
     *,
     epoch: int,
 ) -> str:
     """Make a branch with one commit an idea over the root; each holds the very files of
-    its node. The tip; no checkout is touched. Raises UsageError for a name that cannot
-    be one or is taken, else EnvironmentFailed."""
+    its node. The tip; no checkout is touched. `chain`: of each idea, from the root on,
+    the node's commit and a message with its numbers. Raises UsageError for a name that
+    cannot be one or is taken, else EnvironmentFailed."""
     _require_branch_name(git, branch)
     tip = root_commit
-    for link in chain:
-        files = git.run("rev-parse", "--verify", f"{link.commit}^{{tree}}")
-        record = CommitRecord(parent=tip, message=link.message, epoch=epoch)
+    for commit, message in chain:
+        files = git.run("rev-parse", "--verify", f"{commit}^{{tree}}")
+        record = CommitRecord(parent=tip, message=message, epoch=epoch)
         tip = write_commit(git, files.decode().strip(), record)
     create_branch(git, branch, tip)
     return tip

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoexp_tui.model.errors import EnvironmentFailed, Problem, ValidationFailed
@@ -22,32 +21,6 @@ _SHOWN = 5
 _MOST = 64 << 20
 _SECONDS = 120.0
 _IN_GIT = "Use a checkout that git knows: git init, git clone or git worktree add."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readiness:
-    """What is told of a repository that a search may begin in."""
-
-    filtered: tuple[str, ...] = ()
-    """Files under a filter (LFS): worktrees hold what git stores of them."""
-    submodules: tuple[str, ...] = ()
-    """Worktrees have empty directories there."""
-    section: Section = "tree"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (
-            *self._note(self.filtered, "under a filter (such as LFS)", "is a pointer"),
-            *self._note(self.submodules, "a submodule", "is empty"),
-        )
-
-    def _note(self, paths: Sequence[str], what: str, becomes: str) -> Iterator[str]:
-        if paths:
-            names = join_some([clean_line(path, 200) for path in paths], _SHOWN)
-            yield (
-                f"{what}, and {becomes} in worktrees: {names}. Code that needs it "
-                f"finds it through an untracked path of {self.section}.link_paths."
-            )
 
 
 def open_repository(
@@ -94,10 +67,11 @@ def open_repository(
     )
 
 
-def check_repository(tree: TreeRepository, state_dir: Path) -> Readiness:
-    """Whether the checkout is clean and our places may lie where they are. Those that
-    lie in it get a `.gitignore` of their own. Raises ValidationFailed with all that is
-    wrong, or EnvironmentFailed."""
+def check_repository(tree: TreeRepository, state_dir: Path) -> Sequence[str]:
+    """Whether the checkout is clean and our places may lie where they are; notes on
+    what of it worktrees hold in another form. Places that lie in it get a `.gitignore`
+    of their own. Raises ValidationFailed with all that is wrong, or
+    EnvironmentFailed."""
     problems = [*_find_nested(tree)]
     if not problems:
         state = Path(os.path.realpath(state_dir))
@@ -107,14 +81,29 @@ def check_repository(tree: TreeRepository, state_dir: Path) -> Readiness:
     git = Repository(tree.top)
     files = _list_files(git)
     filtered = _list_filtered(git)
-    submodules = tuple(path for path, mode in files.items() if mode == SUBMODULE)
+    submodules = [path for path, mode in files.items() if mode == SUBMODULE]
     problems += _check_links(tree, files)
     problems += _check_clean(git, tree, frozenset(filtered))
     if problems:
         what = "a search" if tree.section == "tree" else "research"
         head = f"{what} cannot begin in this repository"
         raise ValidationFailed(head, str(tree.top), problems=tuple(problems))
-    return Readiness(filtered=filtered, submodules=submodules, section=tree.section)
+    return (
+        # Worktrees hold what git stores of them, and empty directories.
+        *_note(tree, filtered, "under a filter (such as LFS)", "is a pointer"),
+        *_note(tree, submodules, "a submodule", "is empty"),
+    )
+
+
+def _note(
+    tree: TreeRepository, paths: Sequence[str], what: str, becomes: str
+) -> Iterator[str]:
+    if paths:
+        names = join_some([clean_line(path, 200) for path in paths], _SHOWN)
+        yield (
+            f"{what}, and {becomes} in worktrees: {names}. Code that needs it finds it "
+            f"through an untracked path of {tree.section}.link_paths."
+        )
 
 
 def ignore_directory(directory: Path) -> None:

@@ -6,8 +6,6 @@ in nobody's way."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.text.spelling import join_some
@@ -16,15 +14,8 @@ from autoexp_tui.worktrees.tree_repository import Git
 _SHOWN = 5
 
 
-@dataclass(eq=False)
 class RefMoved(EnvironmentFailed):
     """A ref holds another commit than the one that we left there."""
-
-    ref: str = ""
-    expected: str = ""
-    """Empty: there was to be none."""
-    found: str = ""
-    """Empty: it is gone."""
 
 
 def list_refs(git: Git, name: str = "") -> dict[str, str]:
@@ -66,5 +57,4 @@ def update_ref(git: Git, ref: str, *, new: str = "", old: str = "") -> None:
         before = f"was left at {old[:12]}" if old else "was not there before"
         problem = f"it {now} and {before}: somebody else moved it"
         hint = "Look at what it holds (git log); the search does not touch it."
-        moved = RefMoved(problem, ref, hint, ref=ref, expected=old, found=found)
-        raise moved from None
+        raise RefMoved(problem, ref, hint) from None
