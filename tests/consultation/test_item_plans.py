@@ -112,6 +112,25 @@ def test_an_item_becomes_a_job_of_the_sessions_config(
     assert record.get_configs(job.name) is not None
 
 
+@pytest.mark.parametrize(
+    ("has_gpus", "wanted", "given"),
+    [(True, 4, {"gpus": 4}), (True, 0, {}), (False, 4, {"gpus-per-node": 1})],
+)
+def test_a_job_gets_the_gpus_that_its_item_wants_where_gpus_are_counted(
+    place: Path,
+    planner: ChildPlanner,
+    has_gpus: bool,
+    wanted: int,
+    given: dict[str, int],
+) -> None:
+    words = ("slurm.sbatch.gpus=null", "++slurm.sbatch.gpus_per_node=1")
+    asked = PlanRequest(items=(item("a", *words, gpus=wanted),), has_gpus=has_gpus)
+    plan = session_plan(place)
+    job = one_job(plan_items(planner, plan, asked, Path(plan.cwd, "s1/research"), 9.0))
+    assert job.resources.options == given
+    assert job.resources.gpus == sum(given.values())
+
+
 def test_an_item_may_name_a_config_without_research_and_one_with_a_sweep(
     place: Path, planner: ChildPlanner
 ) -> None:

@@ -26,7 +26,7 @@ from tests.e2e.campaign import write_files
 
 CONFIG = """
 # @package _global_
-defaults: [{/backend: command}, {/slurm: local}, _self_]
+defaults: [{/backend: command}, {/slurm: EXECUTOR}, _self_]
 project: {name: run, base_output_dir: outputs}
 lr: 1
 seconds: 1
@@ -34,7 +34,7 @@ memory: 8
 backend:
   command: [INTERPRETER, ./run.py, RUNS, "${lr}", "${seconds}", "${memory}"]
   env: {NO_CACHE: "1"}
-slurm: {client: {slots: 3, slots_dir: SLOTS}}
+slurm: CLIENT
 monitoring: {result: {metric: loss}}
 agents:
   isolation: none
@@ -117,10 +117,12 @@ class Place:
     """Overrides, of the command that begins it."""
     _orders: int = field(default=0, init=False)
 
-    def make(self, agent: str = AGENT) -> None:
+    def make(self, agent: str = AGENT, executor: str = "local") -> None:
+        client = f"{{client: {{slots: 3, slots_dir: {self.root / 'slots'}}}}}"
         config = CONFIG.replace("RUNS", str(self.root / "runs"))
         config = config.replace("CALLS", str(self.root / "calls"))
-        config = config.replace("SLOTS", str(self.root / "slots"))
+        config = config.replace("EXECUTOR", executor)
+        config = config.replace("CLIENT", client if executor == "local" else "{}")
         config = config.replace("INTERPRETER", sys.executable)
         files = {"config/exp.yaml": config, "run.py": RUN, "agent.py": agent}
         write_files(self.top, {**files, ".gitignore": "outputs\n__pycache__\n"})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.errors import AutoexpError, Problem, UsageError
+from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning.overrides import escape_dollars, format_override
 from autoexp_tui.research.options import watch_for_research
 from autoexp_tui.research.overrides import find_overrides_problem
@@ -68,6 +69,8 @@ def plan_items(
                 raise found
             move = partial(_move_job, top, find_worktree, item.code_ref)
             jobs = _build_jobs(item, found, move)
+            if request.has_gpus and item.gpus is not None and len(jobs) == 1:
+                jobs = (_give_gpus(jobs[0], item.gpus),)
             if shared := taken.intersection(job.name for job in jobs):
                 raise UsageError(f"a job is called {min(shared)} already", "id")
         except AutoexpError as error:
@@ -151,6 +154,15 @@ def _build_jobs(
         )
         for job in planned.jobs
     )
+
+
+def _give_gpus(job: JobSpec, gpus: int) -> JobSpec:
+    """The job with so many GPUs, in place of those that its config asks for."""
+    asked = job.resources.options.items()
+    others = {key: one for key, one in asked if not count_gpus({key: one})}
+    options = others | ({"gpus": gpus} if gpus else {})
+    resources = replace(job.resources, gpus=gpus, options=options)
+    return job if job.resources.gpus == gpus else replace(job, resources=resources)
 
 
 def _move_job(

@@ -64,6 +64,8 @@ class PlanRequest:
     """Names of jobs and of other items, which no job of theirs may have."""
     code: Mapping[str, CodeChange] = field(default_factory=dict)
     """By the consultation that `Item.code_ref` names."""
+    has_gpus: bool = False
+    """Whether GPUs are counted."""
 
 
 def build_plan_request(
@@ -80,7 +82,12 @@ def build_plan_request(
     calls = research.consultations.items()
     changes = {name: one.code for name, one in calls if one.code is not None}
     taken = frozenset((*jobs, *names))
-    return PlanRequest(items=tuple(items), taken=taken, code={**changes, **code})
+    return PlanRequest(
+        items=tuple(items),
+        taken=taken,
+        code={**changes, **code},
+        has_gpus=research.has_gpus,
+    )
 
 
 @dataclass(frozen=True, slots=True)
