@@ -16,8 +16,10 @@ from autoexp_tui.research.answer import (
     AnswerRefused,
     read_answer,
     read_fix,
+    take_plans,
 )
 from autoexp_tui.research.options import ResearchOptions
+from autoexp_tui.research.ports import PlannedItems
 from autoexp_tui.research.state import (
     Answer,
     CodeChange,
@@ -89,6 +91,13 @@ def test_the_answer_of_the_specification_is_read() -> None:
     assert made.hypotheses[0].expects == "loss < 2"
     assert (made.kills, made.left_out) == (("r1", "r77"), ())
     assert (made.reflection, made.reasoning) == ("Smaller\nis better", "because")
+
+
+def test_a_list_that_is_to_stay_is_no_empty_list() -> None:
+    made = take_plans(read(), make_research(), PlannedItems(()))
+    assert (made.order, made.items) == (None, None)
+    made = take_plans(read(experiment_list=[]), make_research(), PlannedItems(()))
+    assert (made.order, made.items) == ((), ())
 
 
 @pytest.mark.parametrize("role", SCHEMAS)

@@ -29,7 +29,11 @@ def answer(role, prompt, directory):
         ]
     Path("_research_output.json").write_text(json.dumps(made))
 """
-ON_SLURM = ("research.gpus=4", "slurm.client.poll_seconds=1", "slurm.sbatch.gpus_per_node=1")
+ON_SLURM = (
+    "research.gpus=4",
+    "slurm.client.poll_seconds=1",
+    "slurm.sbatch.gpus_per_node=1",
+)
 
 
 def test_runs_are_queued_with_the_gpus_of_their_items_and_a_lost_node_ends_none(

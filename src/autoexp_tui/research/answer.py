@@ -10,7 +10,7 @@ Texts are cleaned and bounded; what is cut says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -113,31 +113,38 @@ def read_answer(data: bytes, research: Research, consultation: str) -> Answer:
         hint = "Write the list, an empty one to end it, or list_unchanged: true."
         raise AnswerRefused("is missing", "$.experiment_list", hint)
     reader = _Reader(research, consultation)
-    items = () if wanted is None else reader.read_items(wanted)
+    items = None if wanted is None else reader.read_items(wanted)
     hypotheses = reader.read_hypotheses(raw.get("hypotheses") or [])
     kills = reader.take_some(raw.get("kill_runs") or [], "kill_runs", clean_name)
     return Answer(
         reflection=_clean_text(raw.get("reflection") or ""),
         hypotheses=hypotheses,
-        order=None if wanted is None else tuple(one.id for one in items),
-        items=tuple(one for one in items if one not in research.items),
+        order=None if items is None else tuple(one.id for one in items),
+        items=None if items is None else tuple(_list_new(items, research)),
         left_out=tuple(reader.left_out),
         kills=tuple(map(clean_name, kills)),
         reasoning=_clean_text(raw.get("reasoning") or ""),
     )
 
 
+def _list_new(items: Iterable[Item], research: Research) -> Iterator[Item]:
+    """Those that are new or another than in the list."""
+    return (one for one in items if one not in research.items)
+
+
 def take_plans(answer: Answer, research: Research, planned: PlannedItems) -> Answer:
     """An answer with its items as they were planned. What does not plan is left out
     with the reason; of an item of the list the change alone."""
+    if answer.order is None or answer.items is None:
+        return answer
     made, problems = {one.id: one for one in planned.items}, planned.problems
-    stated = (one for one in answer.items or () if one.id not in problems)
+    stated = (one for one in answer.items if one.id not in problems)
     reasons = (f"{name}: {reason}" for name, reason in problems.items())
     return replace(
         answer,
         order=tuple(
             name
-            for name in answer.order or ()
+            for name in answer.order
             if name not in problems or research.find_item(name)
         ),
         items=tuple(made.get(one.id, one) for one in stated),
