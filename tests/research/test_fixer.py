@@ -12,8 +12,8 @@ from autoexp_tui.research.fixer import (
     MECHANICAL,
     build_fixed_item,
     classify_failure,
+    is_fixable,
     needs_person,
-    plan_next,
 )
 from autoexp_tui.research.options import Fixer, ResearchOptions
 from autoexp_tui.research.state import Fix, Item, Research, Run
@@ -34,20 +34,20 @@ def chain(length: int) -> list[Run]:
 
 
 @pytest.mark.parametrize(("options", "mechanical", "streaks", "fixes", "asked"), [
-    (FIXER, "oom", {}, 0, "fix"),
-    (FIXER, "oom", {"oom": 2, "shape": 3}, 2, "fix"),
-    (FIXER, "oom", {"oom": 3}, 0, "research"),
-    (FIXER, "oom", {}, 3, "research"),  # of other failures, but of the same run
-    (FIXER, "", {}, 0, "research"),
-    (replace(FIXER, agent=()), "oom", {}, 0, "research"),
-    (replace(FIXER, attempts=0), "oom", {}, 0, "research"),
+    (FIXER, "oom", {}, 0, True),
+    (FIXER, "oom", {"oom": 2, "shape": 3}, 2, True),
+    (FIXER, "oom", {"oom": 3}, 0, False),
+    (FIXER, "oom", {}, 3, False),  # of other failures, but of the same run
+    (FIXER, "", {}, 0, False),
+    (replace(FIXER, agent=()), "oom", {}, 0, False),
+    (replace(FIXER, attempts=0), "oom", {}, 0, False),
 ])  # fmt: skip
 def test_the_fixer_is_asked_until_its_fixes_failed_too_often(
-    options: Fixer, mechanical: str, streaks: dict[str, int], fixes: int, asked: str
+    options: Fixer, mechanical: str, streaks: dict[str, int], fixes: int, asked: bool
 ) -> None:
     research, runs = Research(ResearchOptions(fixer=options)), chain(fixes)
     research.runs, research.fix_streaks = {run.id: run for run in runs}, streaks
-    assert plan_next(research, runs[-1], mechanical) == asked
+    assert is_fixable(research, runs[-1], mechanical) is asked
 
 
 @pytest.mark.parametrize(("before", "fix", "after"), [

@@ -101,9 +101,9 @@ def _list_named(agent: AgentSpec) -> Iterator[Path]:
     """Files that its command names by their full paths, and directories of modules;
     without links."""
     words = (part for word in agent.command for part in (word, word.partition("=")[2]))
-    files = [word for word in words if os.path.isabs(word) and not os.path.isdir(word)]
+    files = [word for word in words if os.path.isfile(word)]
     given = agent.env.get("PYTHONPATH", "")
     modules = os.environ.get("PYTHONPATH", "") if given is None else given
-    places = [one for one in modules.split(":") if os.path.isabs(one)]
-    there = filter(os.path.exists, (*files, *places))
-    yield from (Path(os.path.realpath(one)) for one in there)
+    places = [one for one in modules.split(":") if os.path.isdir(one)]
+    named = filter(os.path.isabs, (*files, *places))
+    yield from (Path(os.path.realpath(one)) for one in named)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Final, Literal
+from typing import Final
 
 from autoexp_tui.model.states import Cause
 from autoexp_tui.planning.overrides import read_override_key
@@ -117,17 +117,15 @@ def classify_failure(cause: str, tail: str) -> str:
     return known
 
 
-def plan_next(
-    research: Research, run: Run, mechanical: str
-) -> Literal["fix", "research"]:
-    """Who is asked about a run that failed: the fixer, as long as its fixes of such
-    failures, and of this run, have not failed too often in a row."""
+def is_fixable(research: Research, run: Run, mechanical: str) -> bool:
+    """Whether the fixer is asked about a run that failed, as long as its fixes of such
+    failures, and of this run, have not failed too often in a row; else the research
+    agent is."""
     options, made, first = research.options.fixer, 0, run
     while made < options.attempts and first.item.fixes in research.runs:
         first, made = research.runs[first.item.fixes], made + 1
     most = max(research.fix_streaks.get(mechanical, 0), made)
-    is_fixable = options.agent and mechanical and most < options.attempts
-    return "fix" if is_fixable else "research"
+    return bool(options.agent and mechanical) and most < options.attempts
 
 
 _FIXED: Final = re.compile(r"_fix\d+\Z")

@@ -20,7 +20,7 @@ from autoexp_tui.research.criteria import (
     parse_criteria,
     parse_expectation,
 )
-from autoexp_tui.research.fixer import classify_failure, plan_next
+from autoexp_tui.research.fixer import classify_failure, is_fixable
 from autoexp_tui.research.readings import recall
 from autoexp_tui.research.state import PART, Item, Run, RunEnd, list_jobs
 from autoexp_tui.research.warnings import judge_hypothesis
@@ -98,7 +98,6 @@ def judge_run(
     known = research.hypotheses.get(run.item.hypothesis)
     result = ended.result if ended.outcome == "completed" else None
     gained = result is not None and research.is_better(result, research.gained_from)
-    mechanical = ended.mechanical
     context.draft.emit(
         events.RunJudged(
             run=run.id,
@@ -106,7 +105,7 @@ def judge_run(
             hypothesis=judge_hypothesis(known, run, ended) if known else None,
             is_best=gained or (result is not None and research.is_best(result)),
             gained=gained,
-            to_fixer=bool(mechanical) and plan_next(research, run, mechanical) == "fix",
+            to_fixer=is_fixable(research, run, ended.mechanical),
         )
     )
 
