@@ -37,6 +37,7 @@ from autoexp_tui.research.sections import (
     measure,
     quote,
     render_sections,
+    tell_lines,
     write_block,
 )
 from autoexp_tui.text.spelling import duration, format_number, join_some, plural
@@ -80,7 +81,6 @@ def render_context(
             research.notes,
             partial(_describe_note, view),
             lambda one: f"by {one.by or 'a person'}",
-            is_newest_last=True,
         ),
     ]
     goal, notes = render_sections(of_persons, room - _FRAME_BYTES, view.mask)
@@ -100,8 +100,8 @@ def render_fix_context(view: View, run: Run, tail: str) -> str:
     log = [line[:_MOST_LINE] for line in tail.splitlines()]
     sections: list[Section[Any]] = [
         Section("The run that failed", [run], describe),
-        Section("Earlier fixes of this failure", fixed, describe, is_newest_last=True),
-        Section("The end of its log", log, quote, is_newest_last=True),
+        Section("Earlier fixes of this failure", fixed, describe),
+        Section("The end of its log", log, quote),
     ]
     parts = render_sections(sections, _FIX_BYTES, view.mask)
     end = instructions.write_fix_instructions(view.research.options)
@@ -113,15 +113,16 @@ def _list_sections(
 ) -> Iterator[Section[Any]]:
     """All but the words of persons."""
     research = view.research
-    yield Section("Objective", [*_list_objective(view)])
-    yield Section("Why you are called now", [*_list_triggers(view, consultation)])
-    yield Section("State", [*_list_counts(view, live)])
+    yield Section("Objective", [_list_objective(view)], tell_lines)
+    yield Section(
+        "Why you are called now", [_list_triggers(view, consultation)], tell_lines
+    )
+    yield Section("State", [_list_counts(view, live)], tell_lines)
     yield Section(
         "Running experiments, with live metrics",
         research.list_live(),
         partial(describe_running, view=view, live=live),
         lambda one: name_hypothesis(one.item),
-        is_newest_last=True,
     )
     ended = [(one, one.ended) for one in research.runs.values() if one.ended]
     ended.sort(key=lambda one: one[1].at)
@@ -132,42 +133,39 @@ def _list_sections(
         lambda one: _MET[one.ended.met],
         f"run | {clean_words(research.metric)} | step | seconds | as expected | "
         "hypothesis | overrides",
-        is_newest_last=True,
     )
     yield Section(
         "Failed experiments, and those that were ended",
         [one for one, end in ended if end.outcome != "completed"],
         partial(describe_failed, view=view),
         lambda one: one.ended.mechanical or one.ended.cause or one.ended.outcome,
-        is_newest_last=True,
     )
     yield Section(
         "Experiment list: what runs next",
         [*enumerate(research.items, 1)],
         partial(_describe_item, view, _find_waits(view)),
         lambda one: name_hypothesis(one[1]),
+        is_queue=True,
     )
     known = research.consultations.values()
     earlier = [one for one in known if one.outcome and one.id != consultation.id]
     answers = [one for one in earlier if one.role == "research"][-_MOST_ANSWERS:]
     name = "What became of your last answers"
-    yield Section(name, answers, _describe_answer, is_newest_last=True)
+    yield Section(name, answers, _describe_answer)
     yield Section(
         "Warnings",
         [one for one in research.warnings.values() if not one.acknowledged_by],
         partial(_describe_warning, view),
         attrgetter("severity"),
-        is_newest_last=True,
     )
     yield Section(
         "Hypotheses",
         [*research.hypotheses.values()],
         describe_hypothesis,
         attrgetter("status"),
-        is_newest_last=True,
     )
     yield Section("Your reflection of the last call", [research.reflection], quote)
-    yield Section("Budget", [*_list_budgets(view)])
+    yield Section("Budget", [_list_budgets(view)], tell_lines)
 
 
 def _describe_note(view: View, one: Note) -> str:

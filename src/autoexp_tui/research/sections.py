@@ -32,14 +32,15 @@ def clean_words(text: object) -> str:
 class Section(Generic[T]):
     title: str
     records: Sequence[T]
-    tell: Callable[[T], str] = clean_words
+    """The newest last."""
+    tell: Callable[[T], str]
     """A record in one line or a few; nothing is shown of one that tells nothing."""
     name_kind: Callable[[T], str] | None = None
     """What a record is, for the line about those that are left out."""
     head: str = ""
     """Above the entries, where there are any."""
-    is_newest_last: bool = False
-    """Whether the last records matter most."""
+    is_queue: bool = False
+    """Whether the first records matter most, and not the last."""
 
     def write(self, room: int, rules: MaskRules) -> list[str]:
         """What is told of the records, most worth first, up to the first that does not
@@ -68,20 +69,26 @@ class Section(Generic[T]):
         return self._join([*kept, cut_text(self._fold(len(kept)), _FOLD_BYTES - 1)])
 
     def _sort(self) -> Iterator[T]:
-        return reversed(self.records) if self.is_newest_last else iter(self.records)
+        return iter(self.records) if self.is_queue else reversed(self.records)
 
     def _fold(self, shown: int) -> str:
-        if self.name_kind is None or shown >= len(self.records):
-            return "(the rest is left out)"
-        rest = [*map(self.name_kind, self._sort())][shown:]
-        word = "older" if self.is_newest_last else "more"
-        return f"and {len(rest)} {word}: {clean_line(count_kinds(rest))}"
+        """A line about the records that are not; empty: what is cut has a mark."""
+        if not (rest := [*self._sort()][shown:]):
+            return ""
+        kinds = count_kinds(map(self.name_kind, rest)) if self.name_kind else ""
+        word = "more" if self.is_queue else "older"
+        return clean_line(f"and {len(rest)} {word}: {kinds}".removesuffix(": "))
 
     def _join(self, told: Sequence[str]) -> str:
-        lines = [*filter(None, told[:: -1 if self.is_newest_last else 1])]
+        lines = [*filter(None, told[:: 1 if self.is_queue else -1])]
         head = [self.head] if self.head else []
         body = "\n".join([*head, *lines]) if lines else "None."
         return f"\n# {self.title}\n\n{body}\n"
+
+
+def tell_lines(lines: Iterable[str]) -> str:
+    """A record that is some lines of its own."""
+    return "\n".join(map(clean_words, lines))
 
 
 def render_sections(
