@@ -285,6 +285,20 @@ def test_a_rule_that_joins_jobs_without_end_is_bounded_and_told() -> None:
 LONG = (b"x" * 79 + b"\n") * 150_000 + b"hit number=7\n"
 
 
+@pytest.mark.parametrize(("last", "cause"), [("1.5", None), ("nan", "nan")])
+def test_what_a_run_told_between_two_looks_counts_however_far_from_its_end(
+    last: str, cause: str | None
+) -> None:
+    text = f"step: 1 loss: 2.0\nstep: 2 loss: {last}\n".encode()
+    data = LONG + text + LONG[:100_000]
+    bench = alone(writes(Write(at=2.9, data=data), seconds=3.0))
+    bench.ends()
+    noted, attempt = bench.job("a").noted, bench.job("a").attempt
+    assert noted is not None
+    assert attempt is not None
+    assert (str(noted.values["loss"]), noted.step, attempt.cause) == (last, 2, cause)
+
+
 def test_what_no_rule_saw_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"TAIL_READ": 100_000, "DRAIN_SECONDS": 0.0, "LAST_READ": 1_000}
     for name, value in limits.items():  # even the tail takes too long

@@ -22,6 +22,7 @@ from autoexp_tui.model.commands import (
 )
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.policy import find_end, has_work_left
+from autoexp_tui.model.rules import Anomalies, Monitoring
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import ACTIVE, Cause, JobState
 from autoexp_tui.model.wording import sentence
@@ -264,6 +265,21 @@ def test_what_is_planned_for_an_item_stands_in_the_journal_once() -> None:
     for name in ("r1", "r2", "r3", "r4"):
         spec = f'"command":["train","{name}"]'.encode()
         assert sum(line.count(spec) for line in data) == 1
+
+
+def test_a_loss_that_was_flat_is_told_though_one_look_shows_it_moving_again() -> None:
+    flat = "".join(f"step: {at} loss: 2.0\n" for at in range(0, 100, 2))
+    data = f"{flat}step: 100 loss: 1.0\n".encode()
+    script = RunScript(seconds=50.0, writes=(Write(at=5.0, data=data),))
+    watched = Monitoring(anomalies=Anomalies(flat_steps=50))
+    bench = begin(
+        FakeLaboratory(answer_in_turn(answer(*items("r1")))),
+        {"r1_run": [[script]]},
+        of=replace(plan(monitoring=watched), jobs=()),
+    )
+    bench.run(30)
+    assert not bench.engine.state.warnings
+    assert "plateau:r1" in find(bench).warnings
 
 
 def test_an_agent_s_kill_ends_no_attempt_that_it_was_not_told_of() -> None:

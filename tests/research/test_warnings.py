@@ -135,11 +135,11 @@ def warned(code: str, job: str) -> Warned:
 
 
 @pytest.mark.parametrize(("facts", "keys"), [
-    ({"session_warnings": {"1": warned("plateau", "r1.a")}}, "plateau:r1"),
-    ({"session_warnings": {"1": warned("divergence", "r1.a")}}, "divergence:r1"),
-    ({"session_warnings": {"1": warned("stall", "r1.a"),
-                             "2": warned("plateau", "r2.a"),  # it has ended
-                             "3": warned("plateau", "elsewhere")}}, ""),
+    ({"session_warnings": [warned("plateau", "r1.a")]}, "plateau:r1"),
+    ({"session_warnings": [warned("divergence", "r1.a")]}, "divergence:r1"),
+    ({"session_warnings": [warned("stall", "r1.a"),
+                           warned("plateau", "r2.a"),  # it has ended
+                           warned("plateau", "elsewhere")]}, ""),
     ({"runs": {"r1": LiveFacts(seconds=9, idle_gpu_seconds=120)}}, "gpu:r1"),
     ({"runs": {"r1": LiveFacts(seconds=9, idle_gpu_seconds=119)}}, ""),
     ({"runs": {"r1": LiveFacts(seconds=600, has_metric=False)}}, "no_metric:r1"),
@@ -162,7 +162,7 @@ def test_what_live_runs_and_budgets_show_is_told_once(
 
 
 def test_a_flat_loss_names_its_run() -> None:
-    facts = {"1": warned("plateau", "r1.a")}
+    facts = [warned("plateau", "r1.a")]
     known = make_research(make_run("r1"))
     (found,) = list_conditions(known, session_warnings=facts)
     assert sentence(found.why, 0).startswith(

@@ -14,6 +14,7 @@ from autoexp_tui.actions.orders import (
     emit_order_once,
     withdraw_question,
 )
+from autoexp_tui.events.rules import WarningRaised
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.policy import End, Policy
 from autoexp_tui.model.states import Cause, JobState, why
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
     from autoexp_tui.model.event import Event
     from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.model.state import Warned
     from autoexp_tui.research.budgets import Use
     from autoexp_tui.research.state import Item
 
@@ -238,7 +240,13 @@ class _Loop:
             for run in self.research.list_live()
             if (found := self._measure_run(run)) is not None
         }
-        warned = self.context.state.warnings
+        # One look at a log may show a loss that stood, and that it moves again.
+        emitted = (record.event for record in self.context.draft.records)
+        raised = [one for one in emitted if isinstance(one, WarningRaised)]
+        warned: list[Warned | WarningRaised] = [
+            *self.context.state.warnings.values(),
+            *raised,
+        ]
         for condition in list_conditions(self.research, runs, warned, uses):
             self.emit(condition)
         least = self.options.no_metric_seconds

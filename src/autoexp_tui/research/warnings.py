@@ -8,7 +8,7 @@ live run is warned of once for each kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_number
 
 if TYPE_CHECKING:
+    from autoexp_tui.events.rules import WarningRaised
     from autoexp_tui.model.state import Warned
     from autoexp_tui.research.budgets import Use
     from autoexp_tui.research.state import Severity
@@ -52,7 +53,7 @@ class LiveFacts:
 def list_conditions(
     research: Research,
     runs: Mapping[str, LiveFacts] = _NOTHING,
-    session_warnings: Mapping[str, Warned] = _NOTHING,
+    session_warnings: Iterable[Warned | WarningRaised] = (),
     uses: tuple[Use, ...] = (),
 ) -> list[ConditionFound]:
     """What is to be warned of and was not yet; the gravest first. `runs`: live ones;
@@ -155,11 +156,11 @@ _OF_LOSSES: Final = {"plateau": "run_plateau", "divergence": "run_divergence"}
 
 
 def _find_ill_losses(
-    research: Research, session_warnings: Mapping[str, Warned]
+    research: Research, session_warnings: Iterable[Warned | WarningRaised]
 ) -> Iterator[ConditionFound]:
     """Losses of live runs that are flat or rise, as the monitor found."""
     owners = {job: run.id for run in research.list_live() for job in run.jobs}
-    for warned in session_warnings.values():
+    for warned in session_warnings:
         code, run = _OF_LOSSES.get(warned.why.code), owners.get(warned.job)
         if code is None or run is None:
             continue
