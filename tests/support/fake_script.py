@@ -7,11 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.states import Cause
+
+FOREVER: Final = 1e7
+"""Seconds of what never ends by itself."""
+SOUND: Final = "sound"
+"""The fate of what ends well by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +100,25 @@ class Timeline:
             self.now, _, action = heapq.heappop(self._agenda)
             action()
         self.now = until
+
+
+AGENT: Final = "agent:"
+"""Before the name of a call's job, where it writes that it begins, and its fate."""
+
+
+def script_call(
+    task: Task, fate: str, seconds: float, cause: Cause | None = None
+) -> RunScript:
+    """What an attempt at a call of an agent does; `cause`: of the end of one that is
+    lost."""
+    is_first, path = task.attempt == 1, f"{AGENT}{task.job}"
+    begins = Write(at=0.0, data=b"begins", path=path)
+    ends = Write(at=0.9 * seconds, data=fate.encode(), path=path)
+    match fate:
+        case "never":
+            return RunScript(seconds=FOREVER, writes=(begins,))
+        case "lost" | "lost_always" if is_first or fate == "lost_always":
+            return RunScript(seconds=seconds, writes=(begins,), cause=cause, signal=9)
+        case "twice" if is_first:  # it has done its work, and nobody says so
+            return RunScript(seconds=seconds, writes=(begins, ends), ends="vanish")
+    return RunScript(seconds=seconds, writes=(begins, ends))

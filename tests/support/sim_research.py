@@ -25,15 +25,18 @@ from autoexp_tui.research.fixer import build_fixed_item
 from autoexp_tui.research.ports import CallResult, PlannedItems, PlanRequest, View
 from autoexp_tui.research.state import CodeChange, Consultation, Item, Research
 from tests.research.fake_laboratory import FakeLaboratory
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import (
+    AGENT,
+    FOREVER,
+    SOUND,
+    RunScript,
+    Write,
+    script_call,
+)
 
 GPUS: Final = 8
-FOREVER: Final = 1e7
-AGENT: Final = "agent:"
-"""Before the name of a call's job, where it writes that it begins and ends."""
 TOKENS: Final = 100
 """That each call uses."""
-SOUND: Final = "sound"
 _FATES: Final = (
     *("garbled", "half", "silent", "never", "late", "lost", "lost_always", "twice"),
     *("limited", "away", "refused_login"),
@@ -111,24 +114,11 @@ class SimLaboratory(FakeLaboratory):
         return (replace(run, begin_delay=delay),)
 
     def _script_call(self, task: Task, rng: random.Random) -> RunScript:
-        fate, is_first = self.find_fate(task.job), task.attempt == 1
+        fate = self.find_fate(task.job)
         seconds = rng.choice([0.2, 5.0, 20.0, 90.0]) * rng.uniform(0.5, 1.5)
         seconds = seconds * 10 if fate == "late" else seconds
-        path = f"{AGENT}{task.job}"
-        begins = Write(at=0.0, data=b"begins", path=path)
-        ends = Write(at=0.9 * seconds, data=fate.encode(), path=path)
-        run = RunScript(seconds=seconds, writes=(begins, ends))
-        if self.is_calm:
-            return run
-        match fate:
-            case "never":
-                return replace(run, seconds=FOREVER, writes=run.writes[:1])
-            case "lost" | "lost_always" if fate == "lost_always" or is_first:
-                cause = rng.choice([Cause.NODE_FAIL, Cause.PREEMPTED])
-                return replace(run, cause=cause, writes=run.writes[:1], signal=9)
-            case "twice":
-                return replace(run, ends="vanish")  # it answered; nobody says so
-        return run
+        cause = rng.choice([Cause.NODE_FAIL, Cause.PREEMPTED])
+        return script_call(task, SOUND if self.is_calm else fate, seconds, cause)
 
     def _script_run(self, task: Task, rng: random.Random) -> RunScript:
         fate = self.find_fate(task.job) if not self.is_calm else SOUND

@@ -17,9 +17,7 @@ from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.jobs import MaxAttempts
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.events import events
-from autoexp_tui.model.commands import AnswerAsk, Kill, Resubmit, Resume, Submit
-from autoexp_tui.model.ids import digest_question
-from autoexp_tui.model.policy import has_work_left
+from autoexp_tui.model.commands import Kill, Resubmit, Resume, Submit
 from autoexp_tui.model.rules import Monitoring, StateClass, StateEvent, Storm
 from autoexp_tui.model.specs import JobSpec, Plan, Resources
 from autoexp_tui.model.state import SessionState
@@ -35,25 +33,19 @@ from autoexp_tui.research.commands import (
     RemoveItem,
     TellAgent,
 )
-from autoexp_tui.research.state import Item, find_research, research_of
-from tests.support import sim_ends
-from tests.support.fake_script import RunScript
-from tests.support.sim_campaign import Campaign, Holder
-from tests.support.sim_checks import Violation
-from tests.support.sim_person import Person
-from tests.support.sim_research import AGENT, FOREVER, GPUS, SOUND, SimLaboratory
+from autoexp_tui.research.state import PART, Item, find_research, research_of
+from tests.support.fake_script import AGENT, FOREVER, RunScript
+from tests.support.sim_campaign import Campaign
+from tests.support.sim_policy import PolicyCampaign, PolicyCluster, PolicyPerson
+from tests.support.sim_research import GPUS, SimLaboratory
 from tests.support.sim_research_checks import ResearchChecks
-from tests.support.sim_tree_campaign import TreeCluster
-from tests.support.sim_world import House, first_events
+from tests.support.sim_world import House
 
-STEPS: Final = 1500
-"""With faults."""
-RESEARCH_MOST_STEPS: Final = 20_000
 BY: Final = "kurt"
 
 
-class ResearchCluster(TreeCluster):
-    """What runs the jobs of a research: two fake executors and files in memory."""
+class ResearchCluster(PolicyCluster):
+    """What runs the jobs of a research."""
 
     kind = "research"
     laboratory: SimLaboratory
@@ -67,9 +59,8 @@ class ResearchCluster(TreeCluster):
         else:
             self.files.append(path, data)
 
-    def _may_strike(self, job: str) -> bool:
-        fate = self.laboratory.find_fate(job)
-        return job.split("_")[0] not in self._struck and fate == SOUND
+    def _list_fates(self, job: str) -> Sequence[str]:
+        return [self.laboratory.find_fate(job)]
 
     def lasts(self, job: str, attempt: int) -> bool:
         """Whether an attempt runs that never ends by itself."""
@@ -78,7 +69,7 @@ class ResearchCluster(TreeCluster):
         return any(run.script.seconds >= FOREVER for run in runs)
 
 
-class ResearchPerson(Person):
+class ResearchPerson(PolicyPerson):
     """Decides on a research."""
 
     cluster: ResearchCluster
@@ -86,19 +77,16 @@ class ResearchPerson(Person):
     """Commands that told the agent something."""
     ends: bool = False
     """Whether they end it at times."""
+    share = 0.75
 
     def order(self, command: Any, expected: Any = None) -> str:
         name = super().order(command, expected)
         self._inbox.orders[name] = self._last = replace(self._inbox.orders[name], by=BY)
         return name
 
-    def meddle(self, state: SessionState) -> str:
-        if not (find_research(state) and research_of(state).directory):
-            return ""
-        said: str = self._rng.choice(_ACTS)(self, state)
-        if said:
-            self._counts[f"person {said}"] += 1
-        return said
+    def is_known(self, state: SessionState) -> bool:
+        research = find_research(state)
+        return research is not None and bool(research.directory)
 
     def _insert(self, state: SessionState) -> str:
         rng, research = self._rng, research_of(state)
@@ -173,18 +161,6 @@ class ResearchPerson(Person):
         self.order(Resubmit(jobs=(self._rng.choice(ended),)))
         return "resubmits"
 
-    def answer(self, state: SessionState, *, kindly: bool = False) -> str:
-        asked = [(n, ask) for n, ask in state.asks.items() if ask.approved is None]
-        if not asked:
-            return ""
-        name, ask = self._rng.choice(asked)
-        approved = kindly or self._rng.random() < 0.75
-        lines = range(len(ask.lines))
-        out = () if kindly else tuple(n for n in lines if self._rng.random() < 0.2)
-        bound = digest_question(name, ask.prompt, ask.list_kept(out))
-        self.order(AnswerAsk(ask=name, digest=bound, approved=approved, dropped=out))
-        return "answers"
-
     def bring_home(self, state: SessionState) -> None:
         if self._inbox.orders:
             return
@@ -240,23 +216,23 @@ _ACTS: Any = (
 )
 
 
-class ResearchCampaign(Campaign):
+class ResearchCampaign(PolicyCampaign):
     """One seed's research, step by step."""
 
-    cluster: ResearchCluster  # type: ignore[assignment]
+    cluster: ResearchCluster
     checks: ResearchChecks
     person: ResearchPerson
+    part = PART
+    begun = told.ResearchBegun()
+    faulty_steps = 1500
 
     def __init__(self, seed: int, **options: Any) -> None:
         self._pace = random.Random(f"{seed} pace").choice([1.0, 4.0])
-        super().__init__(seed, ResearchCluster, **options)  # type: ignore[arg-type]
-        not_here = (Campaign.grow, Campaign.break_errands)
-        self._happenings = [h for h in self._happenings if h[2] not in not_here]
+        super().__init__(seed, ResearchCluster, **options)
         self._happenings += [
             (0.02, 0.0, Campaign.meddle),
             (0.005, 0.0, Campaign.strike),
         ]
-        self._joins, self._faulty_steps = False, STEPS
 
     def hop(self, seconds: float) -> None:
         super().hop(seconds * self._pace)
@@ -284,9 +260,6 @@ class ResearchCampaign(Campaign):
             monitoring=rules,
         )
 
-    def _make_growth(self, rng: random.Random) -> None:
-        return None
-
     def _make_world(self) -> House:
         draw = random.Random(f"{self.seed} world")
         self.laboratory = self.cluster.laboratory = SimLaboratory(
@@ -313,47 +286,21 @@ class ResearchCampaign(Campaign):
 
     def _make_person(self) -> ResearchPerson:
         person = ResearchPerson(self._rng, self.world.inbox, self.tally.faults)
-        person.cluster, person.notes = self.cluster, []
+        person.cluster, person.notes, person.acts = self.cluster, [], _ACTS
         person.ends = random.Random(f"{self.seed} person").random() < 0.2
         return person
 
-    def _first_engine(self) -> Holder:
-        lease = self.session.acquire()
-        state = SessionState(plans=self.session.plans)
-        holder, journal = self._holder(lease, state)
-        sha = journal.add_plan(self.plan)
-        first = first_events(state, sha, journal.seal)
-        holder.engine.begin([*first, told.ResearchBegun()])
-        return holder
-
     def step(self) -> None:
-        if find_research(self.state) is not None and not has_work_left(self.state):
+        if self.has_ended:
             self.calm_down()
         super().step()
-        if self.tally.steps > RESEARCH_MOST_STEPS:
-            pending = [one.effect for one in self.state.pending.values()]
-            jobs = [j.name for j in self.state.jobs.values() if not j.ended]
-            research = research_of(self.state)
-            raise Violation(f"it does not end: {jobs} {pending} {research}")
 
     def calm_down(self) -> None:
         super().calm_down()
         self.laboratory.is_calm, self.laboratory.disk = True, None
 
-    def is_over(self) -> bool:
-        if not self._calm or self.world.inbox.orders:
-            return False
-        return find_research(self.state) is not None and not has_work_left(self.state)
-
     def check_end(self) -> None:
-        self.checks.look_whole(self.state)
-        self.checks.look_by_parts(self.state, len(self.session.records) // 2)
-        self.hop(7200.0)
-        self.checks.look_outside()
-        if living := self.cluster.living():
-            raise Violation(f"orphans run on: {living}")
-        self.tally.seconds = self._elapsed() - 7200.0
-        sim_ends.count(self.tally, self.state, self.session, self.cluster)  # type: ignore[arg-type]
+        super().check_end()
         research = research_of(self.state)
         assert research.stopped is not None, "it has no work left"
         self.checks.check_end(self.state, self.person.notes)

@@ -12,26 +12,16 @@ are not made again.
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-from autoexp_tui.engine.executor_port import Executor, Task
-from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.events import events
-from autoexp_tui.executors.routing import RoutingExecutor
-from autoexp_tui.model.commands import AnswerAsk, Resume, Submit
-from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.ids import digest_question
-from autoexp_tui.model.policy import has_work_left
+from autoexp_tui.model.commands import Resume, Submit
 from autoexp_tui.model.rules import Monitoring, Storm
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import Cause
-from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.tree import events as told
 from autoexp_tui.tree.commands import (
     AddIdea,
@@ -40,30 +30,19 @@ from autoexp_tui.tree.commands import (
     ProposeIdea,
     RetryEvaluation,
 )
-from autoexp_tui.tree.state import Idea, Mark, find_tree, tree_of
+from autoexp_tui.tree.state import PART, Idea, Mark, find_tree, tree_of
 from autoexp_tui.tree.views import list_search
-from tests.support import sim_ends
-from tests.support.fake_script import Fault, RunScript
-from tests.support.sim_beside import BesideHost
-from tests.support.sim_campaign import Campaign, Holder
-from tests.support.sim_causes import Memory
+from tests.support.fake_script import RunScript
 from tests.support.sim_checks import Violation
 from tests.support.sim_git import FOREIGN, OURS, MemoryGit
 from tests.support.sim_person import Person
-from tests.support.sim_plans import Shape
-from tests.support.sim_slurm import BESIDE, MEMORY
-from tests.support.sim_tally import Danger
+from tests.support.sim_policy import PolicyCampaign, PolicyCluster, PolicyPerson
 from tests.support.sim_tree_checks import TreeChecks, differ
-from tests.support.sim_trees import SOUND, TIMEOUT, SimTrees
-from tests.support.sim_world import Files, House, Logs, first_events
-from tests.support.true_ends import Befallen
+from tests.support.sim_trees import TIMEOUT, SimTrees
+from tests.support.sim_world import House
 
 FREE: Final = 0.3
 """Share of searches that are not made again."""
-STEPS: Final = 1200
-"""With faults."""
-TREE_MOST_STEPS: Final = 60_000
-"""Agents wait a day at most where a clock is months off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +59,11 @@ class Decisions:
     """Whether an idea came just before a search would have ended without one."""
 
 
-class TreeCluster:
-    """What runs the jobs of a search: two fake executors and files in memory."""
+class TreeCluster(PolicyCluster):
+    """What runs the jobs of a search."""
 
     kind = "tree"
-
-    def __init__(self, rng: random.Random, clock: ManualClock, danger: Danger) -> None:
-        self.clock, self.danger = clock, danger
-        self.facts = self.files = Files(clock)
-        self.logs = Logs(self.files)
-        self.scripts: dict[str, Sequence[Sequence[RunScript]]] = {}
-        self.directory = Path(tempfile.mkdtemp(prefix="autoexp-sim-", dir=MEMORY))
-        self.root = "/search"
-        self.trees: SimTrees
-        self.main, self.beside = (
-            BesideHost(clock, self._script, self._write) for _ in range(2)
-        )
-        self._struck: set[str] = set()
-        self._begun: list[tuple[TaskId, int, str]] = []
-        self._seen = [0, 0]
+    trees: SimTrees
 
     def _script(self, task: Task) -> Sequence[RunScript]:
         return self.trees.script(task)
@@ -106,91 +71,21 @@ class TreeCluster:
     def _write(self, path: str, data: bytes) -> None:
         self.trees.act(path, data)
 
-    def shape(self, families: int, series: str, first_index: int) -> Shape:
-        return Shape(families=families, series=series, first_index=first_index)
-
-    def prepare(self, specs: Sequence[object]) -> None:
-        """Nothing: files are in memory."""
-
-    def house(self, seed: int, clock: Clock, **fields: Any) -> House:
-        fields = {"executor": self.executor(clock), **fields, "files": self.files}
-        return House(clock=clock, logs=self.logs, beside=self.beside, **fields)
-
-    def executor(self, clock: Clock) -> Executor:
-        return RoutingExecutor(self.main, self.beside)
-
-    def settle(self) -> None:
-        self.main.settle()
-        self.beside.settle()
-
-    def living(self) -> Sequence[TaskId]:
-        return (*self.main.living(), *self.beside.living())
-
-    def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
-        for at, (host, mark) in enumerate(((self.main, ""), (self.beside, BESIDE))):
-            new = host.begun[self._seen[at] :]
-            self._begun += [(one.task, one.run, mark + one.executor_id) for one in new]
-            self._seen[at] += len(new)
-        return self._begun[since:]
-
-    def has_succeeded(self, task: TaskId) -> bool:
-        return self.main.has_succeeded(task) or self.beside.has_succeeded(task)
-
-    def befallen(self, task: TaskId) -> Sequence[Befallen]:
-        return [*self.main.befallen(task)] or [*self.beside.befallen(task)]
-
-    @property
-    def memory(self) -> Memory:
-        return Memory(forgets=False, lost_after_seconds=self.main.lost_after_seconds)
-
-    def strike(self, rng: random.Random) -> str:
-        """A supervisor is killed, a node is lost, or the answer to a submission; no
-        evaluation meets more than is tried again."""
-        host = rng.choice([self.main, self.beside])
-        if rng.random() < 0.4:
-            host.faults.append(rng.choice([*Fault]))
-            return "answer lost beside"
-        ready = [task for task in host.living() if self._may_strike(task[0])]
-        if not ready:
-            return ""
-        task = rng.choice(ready)
-        self._struck.add(task[0].split("_")[0])
-        if rng.random() < 0.5:
-            host.kill_supervisor(task)
-            return "supervisor killed beside"
-        copy = host.claims[task]
-        host._end(copy, copy.runs[-1], signal=9, cause=Cause.NODE_FAIL)
-        return "node lost"
-
-    def _may_strike(self, job: str) -> bool:
+    def _list_fates(self, job: str) -> Iterator[str]:
         name = job.split("_")[0]
         steps = ("implement", "sweep") if name.startswith("e") else ("ideas",)
-        fates = {self.trees.find_fate(f"{name}_{step}") for step in steps}
-        return name not in self._struck and fates == {SOUND}
-
-    def heal(self) -> None:
-        self.main.faults.clear()
-        self.beside.faults.clear()
-
-    def close(self) -> None:
-        shutil.rmtree(self.directory, ignore_errors=True)
+        return (self.trees.find_fate(f"{name}_{step}") for step in steps)
 
 
-class TreePerson(Person):
+class TreePerson(PolicyPerson):
     """Decides on a search; in free ones also what depends on when it comes."""
 
     is_free = False
     adds_ideas = True
     """False: how many may be tried is limited, and who comes late finds it used up."""
 
-    def meddle(self, state: SessionState) -> str:
-        acts = _TREE_ACTS + (_FREE_ACTS if self.is_free else ())
-        if find_tree(state) is None:
-            return ""
-        said: str = self._rng.choice(acts)(self, state)
-        if said:
-            self._counts[f"person {said}"] += 1
-        return said
+    def is_known(self, state: SessionState) -> bool:
+        return find_tree(state) is not None
 
     def _choose(self, state: SessionState) -> str:
         here = tree_of(state).here
@@ -222,24 +117,6 @@ class TreePerson(Person):
 
     _kill_job, _run_again = _of_a_job(Person._kill), _of_a_job(Person._resubmit)
 
-    def answer(self, state: SessionState, *, kindly: bool = False) -> str:
-        asked = [(n, ask) for n, ask in state.asks.items() if ask.approved is None]
-        if not asked:
-            return ""
-        name, ask = self._rng.choice(asked)
-        approved = kindly or not self.is_free or self._rng.random() < 0.7
-        lines = range(len(ask.lines))
-        out = () if kindly else tuple(n for n in lines if self._rng.random() < 0.2)
-        self.answer_ask(name, ask, out, approved=approved)
-        return "answers"
-
-    def answer_ask(
-        self, name: str, ask: Any, dropped: tuple[int, ...], *, approved: bool
-    ) -> None:
-        bound = digest_question(name, ask.prompt, ask.list_kept(dropped))
-        said = AnswerAsk(ask=name, digest=bound, approved=approved, dropped=dropped)
-        self.order(said)
-
     def bring_home(self, state: SessionState) -> None:
         if self._inbox.orders:
             return
@@ -264,12 +141,15 @@ _FREE_ACTS: Any = (
 )
 
 
-class TreeCampaign(Campaign):
+class TreeCampaign(PolicyCampaign):
     """One seed's search, step by step."""
 
-    cluster: TreeCluster  # type: ignore[assignment]
+    cluster: TreeCluster
     checks: TreeChecks
     person: TreePerson
+    part = PART
+    begun = told.TreeBegun(run="r")
+    faulty_steps = 1200
 
     def __init__(
         self,
@@ -285,10 +165,8 @@ class TreeCampaign(Campaign):
         """Decisions that were given again."""
         draw = random.Random(f"{seed} search")
         self._is_free = draw.random() < FREE
-        super().__init__(seed, TreeCluster, **options)  # type: ignore[arg-type]
-        self._happenings = [h for h in self._happenings if h[2] not in _NOT_HERE]
+        super().__init__(seed, TreeCluster, **options)
         self._happenings.append((0.0, 2.0, TreeCampaign.vandal))  # type: ignore[arg-type]
-        self._joins, self._faulty_steps = False, STEPS
         if decisions is not None:
             self.calm_down()
         self._may_vandal = self._is_free and draw.random() < 0.2
@@ -326,9 +204,6 @@ class TreeCampaign(Campaign):
             monitoring=rules,
         )
 
-    def _make_growth(self, rng: random.Random) -> None:
-        return None
-
     def _make_world(self) -> House:
         git = MemoryGit(self.cluster.directory, self.danger)
         self.trees = self.cluster.trees = SimTrees(
@@ -358,17 +233,10 @@ class TreeCampaign(Campaign):
     def _make_person(self) -> TreePerson:
         person = TreePerson(self._rng, self.world.inbox, self.tally.faults)
         person.is_free = self._is_free
+        person.acts = _TREE_ACTS + (_FREE_ACTS if self._is_free else ())
+        person.share = 0.7 if self._is_free else 1.0
         person.adds_ideas = self.plan.tree["max_total_idea_evals"] is None
         return person
-
-    def _first_engine(self) -> Holder:
-        lease = self.session.acquire()
-        state = SessionState(plans=self.session.plans)
-        holder, journal = self._holder(lease, state)
-        sha = journal.add_plan(self.plan)
-        first = first_events(state, sha, journal.seal)
-        holder.engine.begin([*first, told.TreeBegun(run="r")])
-        return holder
 
     def vandal(self) -> None:
         """Somebody makes a ref that the search is about to make."""
@@ -384,12 +252,9 @@ class TreeCampaign(Campaign):
     def step(self) -> None:
         if self._decisions is not None:
             self._decide_again(self._decisions)
-        elif find_tree(self.state) is not None and not has_work_left(self.state):
+        elif self.has_ended:
             self.calm_down()
         super().step()
-        if self.tally.steps > TREE_MOST_STEPS:
-            pending = [one.effect for one in self.state.pending.values()]
-            raise Violation(f"it does not end: {tree_of(self.state)}, {pending}")
 
     def _decide_again(self, given: Decisions) -> None:
         """Order what the person had decided, as soon as it can be."""
@@ -420,22 +285,9 @@ class TreeCampaign(Campaign):
         self._taken.add(what)
         return is_new
 
-    def is_over(self) -> bool:
-        if not self._calm or self.world.inbox.orders:
-            return False
-        return find_tree(self.state) is not None and not has_work_left(self.state)
-
     def check_end(self) -> None:
-        self.checks.look_whole(self.state)
-        self.checks.look_by_parts(self.state, len(self.session.records) // 2)
-        self.hop(7200.0)
-        self.checks.look_outside()
-        if living := self.cluster.living():
-            raise Violation(f"orphans run on: {living}")
-        self.tally.seconds = self._elapsed() - 7200.0
-        sim_ends.count(self.tally, self.state, self.session, self.cluster)  # type: ignore[arg-type]
-        tree = tree_of(self.state)
-        self.checks.check_end(tree)
+        super().check_end()
+        self.checks.check_end(tree_of(self.state))
         if self._decisions is None and not self._is_free:
             self._make_again()
 
@@ -482,6 +334,3 @@ class TreeCampaign(Campaign):
             dropped=dropped,
             is_timed=is_timed,
         )
-
-
-_NOT_HERE: Final = (Campaign.grow, Campaign.break_errands)

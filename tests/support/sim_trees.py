@@ -31,14 +31,12 @@ from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.promotion import list_cleanup, promote, retry_cleanup
 from autoexp_tui.worktrees.refs import list_refs, update_ref
 from autoexp_tui.worktrees.tree_repository import Place
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import AGENT, SOUND, RunScript, Write, script_call
 from tests.support.sim_git import MemoryGit
 from tests.tree.fake_trees import FakeTrees
 
-FOREVER: Final = 1e7
 TIMEOUT: Final = 900.0
 """Above what all steps of an evaluation take, tried again or not."""
-SOUND: Final = "sound"
 _FATES: Final = {
     "implement": "broken never twice lost lost_always limited away refused_login",
     "sweep": "broken never lost lost_always silent",
@@ -99,37 +97,25 @@ class SimTrees(FakeTrees):
         fate, is_first = self.find_fate(task.job), task.attempt == 1
         if fate == SOUND and self._find_repeated(task.job):
             fate = "repeats"
-        run = RunScript(
-            begin_delay=rng.choice([0.0, 0.0, 8.0]),
-            seconds=seconds,
-            writes=(
-                Write(at=0.0, data=b"begins", path=f"agent:{task.job}"),
-                Write(at=0.9 * seconds, data=fate.encode(), path=f"agent:{task.job}"),
-            ),
-        )
+        delay = rng.choice([0.0, 0.0, 8.0])
+        causes = [Cause.NODE_FAIL, Cause.PREEMPTED]
+        cause = random.Random(f"{self.seed} {task.id}").choice(causes)
+        run = replace(script_call(task, fate, seconds, cause), begin_delay=delay)
         match fate:
-            case "never":
-                run = replace(run, seconds=FOREVER, writes=run.writes[:1])
-            case "lost" | "lost_always" if is_first or fate == "lost_always":
-                causes = [Cause.NODE_FAIL, Cause.PREEMPTED]
-                cause = random.Random(f"{self.seed} {task.id}").choice(causes)
-                run = replace(run, cause=cause, writes=run.writes[:1], signal=9)
-            case "twice" if is_first:  # it has done its work, and nobody says so
-                run = replace(run, ends="vanish")
             case "limited" | "away" if is_first:
                 run = replace(run, exit_code=1)
             case "broken" | "refused_login" | "repeats":
                 run = replace(run, exit_code=1)
             case "limited" | "away":
-                at = Write(at=0.9 * seconds, data=b"sound", path=f"agent:{task.job}")
+                at = Write(at=0.9 * seconds, data=b"sound", path=f"{AGENT}{task.job}")
                 run = replace(run, writes=(run.writes[0], at))
         return (run,)
 
     def act(self, path: str, data: bytes) -> None:
         """A step of a job that writes to a path of ours."""
-        if not path.startswith("agent:"):
+        if not path.startswith(AGENT):
             return
-        job, fate = path.removeprefix("agent:"), data.decode()
+        job, fate = path.removeprefix(AGENT), data.decode()
         name, step = job.split("_r")[0].rsplit("_", 1)
         told = self.told[name] = Told()
         if fate == "begins":
