@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoexp_tui.cli import research
+from autoexp_tui.cli.assemble import build_adapters
 from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.cli.options import parse_options
 from autoexp_tui.cli.session_verbs import research_verbs
 from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.events.jobs import JobsReleased
 from autoexp_tui.model.agents import Outcome
 from autoexp_tui.model.errors import UsageError
@@ -22,7 +26,9 @@ from autoexp_tui.research.events import ResearchBegun, ResearchOpened, ResearchS
 from autoexp_tui.research.ports import CallResult
 from autoexp_tui.research.state import research_of
 from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.session_dir import SessionDir
 from tests.cli.session_places import Place, all_ended
+from tests.model.builders import plan
 from tests.research.fake_laboratory import FakeLaboratory, answer
 from tests.research.test_decide import answer_in_turn, begin, items, runs
 
@@ -112,3 +118,13 @@ def test_why_a_research_has_ended_is_shown_to_its_last_hint(
     broken = ResearchStopped(why=why("research_broken", problem=hint))
     place.session("k7f2", *all_ended(), ResearchBegun(), broken)
     assert hint in place.told("show", "k7f2")
+
+
+@pytest.mark.parametrize("section", ["research", "tree"])
+def test_colleagues_who_watch_reach_the_logs_below_a_policy_s_directory(
+    tmp_path: Path, section: str
+) -> None:
+    asked: dict[str, Any] = {section: {"goal": "less"}}
+    shared = replace(plan(), share="group", **asked)
+    build_adapters(SessionDir(tmp_path), shared, ChildPlanner(), dict)
+    assert stat.S_IMODE((tmp_path / section).stat().st_mode) & 0o777 == 0o750

@@ -64,7 +64,7 @@ from autoexp_tui.probes.log_reader import LogReader, note_lengths
 from autoexp_tui.probes.pools import Mounts, ThreadPool
 from autoexp_tui.storage import done_file, provenance
 from autoexp_tui.storage import output_dir_lock as owners
-from autoexp_tui.storage.atomic import MODES, make_directory
+from autoexp_tui.storage.atomic import MODES, SESSION_MODES, make_directory
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
 from autoexp_tui.storage.inbox import FileInbox
 from autoexp_tui.storage.journal import StoredPlans
@@ -327,13 +327,17 @@ def build_adapters(
     read_live: Callable[[], Mapping[str, Live]],
 ) -> Mapping[str, Any]:
     """What the policies of a plan reach outside, by their names; `read_live`: what the
-    runs have told by now."""
+    runs have told by now. Logs lie in the policy's directory: colleagues who watch go
+    through it, but not into what it keeps beside them."""
+    mode = SESSION_MODES[plan.share].directory
     if plan.research:
         from autoexp_tui.consultation.disk_laboratory import DiskLaboratory
         from autoexp_tui.research.ports import ADAPTER as RESEARCH
 
+        directory = session.path / "research"
+        make_directory(directory, mode)
         laboratory = DiskLaboratory(
-            directory=session.path / "research",
+            directory=directory,
             state_dir=session.state_dir,
             session=session.id,
             plan=plan,
@@ -350,7 +354,7 @@ def build_adapters(
 
     kind = DryTrees if plan.tree.get("repository") == DRY_RUN else DiskTrees
     directory = session.path / "tree"
-    make_directory(directory)  # by which another start knows that it is a search
+    make_directory(directory, mode)  # by which another start knows that it is a search
     trees = kind(
         directory=directory,
         state_dir=session.state_dir,
