@@ -75,7 +75,7 @@ def build_two_boxes(
     if enlarged is not None:
         return _add_frame(middle, {enlarged: middle})
     below = max(6, middle.height // 3)
-    heights = {upper: middle.height - below, lower: below}
+    heights: dict[str, int] = {upper: middle.height - below, lower: below}
     return _add_frame(middle, _stack(middle, heights))
 
 
@@ -90,22 +90,13 @@ def build_outline_boxes(
         return _add_frame(middle, {enlarged: middle})
     if not has_side(width, height):
         detail, line = max(6, middle.height * 2 // 5), 1
-        rows = middle.height - detail - line
-        y = middle.y
-        places = {
-            first: Box(0, y, width, rows),
-            below: Box(0, y + rows, width, line),
-            beside: Box(0, y + rows + line, width, detail),
-        }
-        return _add_frame(middle, places)
+        heights = {first: middle.height - detail - line, below: line, beside: detail}
+        return _add_frame(middle, _stack(middle, heights))
     side, lower = width * 5 // 8, max(6, middle.height // 5)
-    upper = middle.height - lower
-    places = {
-        first: Box(0, middle.y, side, upper),
-        below: Box(0, middle.y + upper, side, lower),
-        beside: Box(side, middle.y, width - side, middle.height),
-    }
-    return _add_frame(middle, places)
+    left = Box(0, middle.y, side, middle.height)
+    right = Box(side, middle.y, width - side, middle.height)
+    heights = {first: middle.height - lower, below: lower}
+    return _add_frame(middle, {**_stack(left, heights), beside: right})
 
 
 def _find_middle(width: int, height: int) -> Box:
@@ -122,7 +113,7 @@ def _add_frame(middle: Box, places: Boxes) -> Boxes:
     return {"header": header, "footer": footer, **places}
 
 
-def _stack(area: Box, heights: Mapping[Pane, int]) -> dict[str, Box]:
+def _stack(area: Box, heights: Mapping[str, int]) -> dict[str, Box]:
     """Panes of these heights one below the other; without lines they are left out."""
     places: dict[str, Box] = {}
     y = area.y

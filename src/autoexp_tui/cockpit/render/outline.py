@@ -96,6 +96,13 @@ class Outline:
         return outside(mask_text(text, self.session.mask), _LONG)
 
 
+def label_first(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """A line for each text, the first with the label."""
+    for text in texts:
+        yield label, text
+        label = ""
+
+
 def find_current_job(jobs: Sequence[JobView]) -> JobView | None:
     """Of jobs that follow each other the one to look at: the first that has begun and
     not ended, else the first that waits, else the last that began."""

@@ -101,14 +101,14 @@ class ResearchOutline(Outline):
         """Of what is empty, the words before it have the room."""
         key = self.keys[place]
         kind, _, of = key.partition(":")
-        row = KINDS[kind].build_row(self.loop, of)
+        label, build = KINDS[kind]
+        row = build(self.loop, of)
         glyph, word, role = row.state
         wide, what, why = _share(cells)
         what += 0 if row.value else _NUMBER + 1
         what += 0 if row.value or row.why else why + 2
-        label = KINDS[kind].label if key in self.heads else ""
         shown = line(
-            Span(fit(label, _KIND), "title"),
+            Span(fit(label if key in self.heads else "", _KIND), "title"),
             Span(fit(self.show(f"{glyph} {word}"), _STATE), role),
             Span(f" {fit(self.show(row.name), wide)} ", "muted"),
             Span(
@@ -171,11 +171,10 @@ class ResearchOutline(Outline):
         """`records`: bytes of what its call saw."""
         kind, _, name = key.partition(":")
         size = records if isinstance(records, int) else None
-        row = KINDS[kind].build_row(self.loop, name)
-        told = (row.name, row.why if KINDS[kind].is_explained else "")
+        row = KINDS[kind][1](replace(self.loop, prompt_bytes=size), name)
+        told = (row.name, row.why if row.explains else "")
         head = self.render_state(row.state, "  ".join(filter(None, told)))
-        facts = KINDS[kind].list_facts(replace(self.loop, prompt_bytes=size), name)
-        return [*self.render_facts(facts, _LABEL, cells, head)]
+        return [*self.render_facts(row.facts, _LABEL, cells, head)]
 
     def find_run(self, key: str) -> Run | None:
         """The run that a row is of."""

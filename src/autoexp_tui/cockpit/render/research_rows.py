@@ -4,7 +4,7 @@ of it. Texts are as they are: who draws them cleans them and masks secrets."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from autoexp_tui.cockpit.render.outline import (
     State,
     describe_job,
     find_current_job,
+    label_first,
 )
 from autoexp_tui.cockpit.spans import Role
 from autoexp_tui.model.agents import Outcome
@@ -27,7 +28,15 @@ from autoexp_tui.research.run_texts import (
     describe_running,
     list_purpose,
 )
-from autoexp_tui.research.state import Consultation, Item, Research, Run, Trigger
+from autoexp_tui.research.state import (
+    Consultation,
+    Hypothesis,
+    Item,
+    Research,
+    Run,
+    Trigger,
+    Warned,
+)
 from autoexp_tui.text.spelling import (
     clock_time,
     count,
@@ -67,11 +76,16 @@ _SEVERITIES: Final[Mapping[str, Role]] = {
 
 
 class Row(NamedTuple):
+    """What a line has room for, and all the rest."""
+
     state: State
     name: str
     what: str
     value: str = ""
     why: str = ""
+    facts: Pairs = ()
+    explains: bool = False
+    """Whether the reason stands above the facts too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +119,8 @@ class Loop:
 def _build_ask_row(loop: Loop, name: str) -> Row:
     ask = loop.session.asks[name]
     since = f"asks since {loop.tell_time(ask.asked_at)}"
-    return Row(("?", "asks", "asks"), name.rpartition("/")[2], ask.prompt, why=since)
+    facts, call = _list_ask(loop, name), name.rpartition("/")[2]
+    return Row(("?", "asks", "asks"), call, ask.prompt, why=since, facts=facts)
 
 
 def _build_line_row(loop: Loop, name: str) -> Row:
@@ -113,11 +128,11 @@ def _build_line_row(loop: Loop, name: str) -> Row:
     text = loop.session.asks[ask].lines[int(place)]
     is_void = text.startswith(VOID)
     state: State = ("–", "void", "skipped") if is_void else ("?", "line", "asks")
-    return Row(state, str(int(place) + 1), text.removeprefix(VOID))
+    told = text.removeprefix(VOID)
+    return Row(state, str(int(place) + 1), told, facts=_list_ask(loop, ask))
 
 
 def _list_ask(loop: Loop, name: str) -> Pairs:
-    name = name.partition(":")[2] or name  # of a line the number stands before it
     ask = loop.session.asks[name]
     yield "Asks", ask.prompt
     yield from ((str(at), text) for at, text in enumerate(ask.lines, 1))
@@ -132,7 +147,8 @@ def _list_ask(loop: Loop, name: str) -> Pairs:
 def _build_call_row(loop: Loop, name: str) -> Row:
     one = loop.research.consultations[name]
     state, why = _find_call_state(loop, one)
-    return Row(state, one.id, describe_purpose(loop.research, one), why=why)
+    what, facts = describe_purpose(loop.research, one), _list_call(loop, one)
+    return Row(state, one.id, what, why=why, facts=facts, explains=True)
 
 
 def describe_purpose(research: Research, one: Consultation) -> str:
@@ -177,13 +193,12 @@ def _find_call_state(loop: Loop, one: Consultation) -> tuple[State, str]:
     return ("✓", "answered", "done"), ", ".join(told) or "nothing to do"
 
 
-def _list_call(loop: Loop, name: str) -> Pairs:
-    one = loop.research.consultations[name]
+def _list_call(loop: Loop, one: Consultation) -> Pairs:
     told = (
         f"{loop.tell_time(by.at)} {describe_triggers(loop.research, [by])}"
         for by in one.triggers
     )
-    yield from _list_each("Woke by", told)
+    yield from label_first("Woke by", told)
     yield "Fixes", one.run
     if one.ended_lived is None and (limits := _find_limits(loop, one)):
         wall, idle = map(duration, (limits.wall_seconds, limits.idle_seconds))
@@ -199,7 +214,7 @@ def _list_call(loop: Loop, name: str) -> Pairs:
         cost = f", cost {one.cost:g}" if one.cost is not None else ""
         yield "Used", f"{count(tokens)} tokens{cost}"
     yield from _list_answer(one)
-    yield from _list_each("Asked", (f"{it.kind}: {it.text}" for it in one.asked))
+    yield from label_first("Asked", (f"{it.kind}: {it.text}" for it in one.asked))
 
 
 def _find_limits(loop: Loop, one: Consultation) -> Limits | None:
@@ -215,35 +230,28 @@ def _list_answer(one: Consultation) -> Pairs:
     if one.answer is not None:
         yield "Reflects", one.answer.reflection
         yield "Reasons", one.answer.reasoning
-        yield from _list_each("Left out", one.answer.left_out)
+        yield from label_first("Left out", one.answer.left_out)
     if one.fix is not None:
         yield "Fix", f"{one.fix.fix_applied}  {' '.join(one.fix.overrides)}".rstrip()
     if one.code is not None:
         told = f"{one.code.commit[:12]}, {plural(one.code.files, 'file')} (d)"
-        yield from _list_each("Code", (told, *one.code.diffstat.splitlines()))
+        yield from label_first("Code", (told, *one.code.diffstat.splitlines()))
     for did in one.decided:
-        yield from _list_each("Applied", did.applied)
-        yield from _list_each("Refused", did.refused)
-        yield from _list_each("Void", did.void)
+        yield from label_first("Applied", did.applied)
+        yield from label_first("Refused", did.refused)
+        yield from label_first("Void", did.void)
         yield "By", ": ".join(filter(None, (did.by, did.reason)))
-
-
-def _list_each(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """A line for each text, the first with the label."""
-    for text in texts:
-        yield label, text
-        label = ""
 
 
 # The goal
 
 
 def _build_goal_row(loop: Loop, _: str) -> Row:
-    word = "ended" if loop.research.stopped else "goal"
-    return Row(("●", word, "strong"), "", loop.research.options.goal)
+    state: State = ("●", "ended" if loop.research.stopped else "goal", "strong")
+    return Row(state, "", loop.research.options.goal, facts=_list_goal(loop))
 
 
-def _list_goal(loop: Loop, _: str) -> Pairs:
+def _list_goal(loop: Loop) -> Pairs:
     research = loop.research
     yield "Ended", loop.say(research.stopped)
     yield "Goal", research.options.goal
@@ -251,7 +259,7 @@ def _list_goal(loop: Loop, _: str) -> Pairs:
     unread = len(research.notes) - research.told_notes
     notes = research.notes
     told = (f"{one.text}  {loop.tell_time(one.at)} {one.by}" for one in notes)
-    yield from _list_each("Told", told)
+    yield from label_first("Told", told)
     yield "", f"{plural(unread, 'note')} not read yet" if unread else ""
     if research.has_gpus:
         yield "GPUs", f"{count_free_gpus(research)} of {research.gpus} free"
@@ -263,12 +271,12 @@ def _list_goal(loop: Loop, _: str) -> Pairs:
 
 def _build_run_row(loop: Loop, name: str) -> Row:
     run = loop.research.runs[name]
-    what, end = _describe_item(loop, run.item), run.ended
+    what, end, facts = _describe_item(loop, run.item), run.ended, _list_run(loop, run)
     if end is None:
         job = loop.find_main_job(run)
-        result = loop.session.find_result(job) if job else None
+        result = format_metric(loop.session.find_result(job) if job else None)
         why = _describe_progress(loop, run, job)
-        return Row(describe_job(job), name, what, format_metric(result), why)
+        return Row(describe_job(job), name, what, result, why, facts, explains=True)
     met = end.met if end.outcome == "completed" else None
     glyph, word, role = _ENDS[end.outcome if met is None else met]
     why = run.kill_shown or end.problem or end.shown
@@ -277,7 +285,7 @@ def _build_run_row(loop: Loop, name: str) -> Row:
     if run.fix_relaunch:
         why = f"fixed as {run.fix_relaunch}: {run.fix_applied}"
     state = (glyph, end.mechanical or word, role)
-    return Row(state, name, what, format_metric(end.result), why)
+    return Row(state, name, what, format_metric(end.result), why, facts)
 
 
 def _describe_progress(loop: Loop, run: Run, job: JobView | None) -> str:
@@ -298,14 +306,17 @@ def _build_item_row(loop: Loop, name: str) -> Row:
     research = loop.research
     item = research.find_item(name)
     if item is None:
-        return Row(("◌", "empty", "waiting"), "", "nothing is left to start")
+        next_step = ("Next", "I inserts an item, C consults the agent now")
+        told = "nothing is left to start"
+        return Row(("◌", "empty", "waiting"), "", told, facts=[next_step])
     place, reason = research.items.index(item) + 1, loop.waits.get(name)
     state: State = ("▸", f"{place} next", "running")
     state = ("◌", f"{place} waits", "waiting") if reason else state
     by = f"  by {item.by}" if item.by else ""
     gpus = f"{item.wanted_gpus} GPU" if research.has_gpus else ""
     why = short(reason) if reason else "begins now"
-    return Row(state, name, f"{_describe_item(loop, item)}{by}", gpus, why)
+    what, facts = f"{_describe_item(loop, item)}{by}", _list_item(loop, item)
+    return Row(state, name, what, gpus, why, facts)
 
 
 def _describe_item(loop: Loop, item: Item) -> str:
@@ -316,10 +327,9 @@ def _describe_item(loop: Loop, item: Item) -> str:
     return "  ".join(filter(None, (set_to or item.config_ref, about)))
 
 
-def _list_run(loop: Loop, name: str) -> Pairs:
+def _list_run(loop: Loop, run: Run) -> Pairs:
     """A run as the agent is told of it, its criteria with the numbers of now."""
-    run, session = loop.research.runs[name], loop.session
-    jobs = session.list_jobs(run.jobs)
+    session, jobs = loop.session, loop.session.list_jobs(run.jobs)
     view = View(
         research=loop.research,
         jobs={one.name: one.record for one in jobs},
@@ -354,14 +364,10 @@ def _list_origin(item: Item) -> Pairs:
     yield "Repeats", f"{item.fixes}, with a fix" if item.fixes else ""
 
 
-def _list_item(loop: Loop, name: str) -> Pairs:
+def _list_item(loop: Loop, item: Item) -> Pairs:
     research = loop.research
-    item = research.find_item(name)
-    if item is None:
-        yield "Next", "I inserts an item, C consults the agent now"
-        return
-    overtaken = research.overtaken.get(name)
-    yield "Waits", loop.say(loop.waits.get(name))
+    overtaken = research.overtaken.get(item.id)
+    yield "Waits", loop.say(loop.waits.get(item.id))
     yield "Overtaken", f"by {plural(overtaken, 'other')}" if overtaken else ""
     yield from list_purpose(item, research, loop.session.mask).items()
     yield "Ends if", item.kill_criteria
@@ -379,18 +385,17 @@ def _build_hypothesis_row(loop: Loop, name: str) -> Row:
     failed = one.consecutive_failures
     told = [f"{plural(failed, 'failure')} in a row"] if failed else []
     told += [plural(len(one.runs), "run") if one.runs else "no run yet"]
-    why = "; ".join((*told, *one.evidence[-1:]))
-    return Row(_HYPOTHESES[one.status], name, one.description, why=why)
+    why, facts = "; ".join((*told, *one.evidence[-1:])), _list_hypothesis(one)
+    return Row(_HYPOTHESES[one.status], name, one.description, why=why, facts=facts)
 
 
-def _list_hypothesis(loop: Loop, name: str) -> Pairs:
-    one = loop.research.hypotheses[name]
+def _list_hypothesis(one: Hypothesis) -> Pairs:
     yield "Says", one.description
     yield "Expects", one.expects
     failed = one.consecutive_failures
     yield "Failed", f"{failed} in a row" if failed else ""
     yield "Runs", join_some(one.runs[::-1], 12)
-    yield from _list_each("Evidence", reversed(one.evidence))
+    yield from label_first("Evidence", reversed(one.evidence))
 
 
 # A warning
@@ -398,44 +403,34 @@ def _list_hypothesis(loop: Loop, name: str) -> Pairs:
 
 def _build_warning_row(loop: Loop, key: str) -> Row:
     one = loop.research.warnings[key]
-    told = loop.say(one.why)
+    told, facts = loop.say(one.why), _list_warning(loop, one)
     if one.acknowledged_by:
-        return Row(("✓", "seen", "skipped"), one.severity, told)
-    return Row(("!", one.severity, _SEVERITIES[one.severity]), "", told)
+        return Row(("✓", "seen", "skipped"), one.severity, told, facts=facts)
+    state: State = ("!", one.severity, _SEVERITIES[one.severity])
+    return Row(state, "", told, facts=facts)
 
 
-def _list_warning(loop: Loop, key: str) -> Pairs:
-    one = loop.research.warnings[key]
+def _list_warning(loop: Loop, one: Warned) -> Pairs:
     yield "Warning", loop.say(one.why)
     yield "Since", loop.tell_time(one.raised_at)
-    yield from _list_each("Evidence", one.evidence)
+    yield from label_first("Evidence", one.evidence)
     seen = f"by {one.acknowledged_by}: no agent is told of it"
     yield "Seen", seen if one.acknowledged_by else "no: X acknowledges it"
 
 
-class Kind(NamedTuple):
-    """Of rows."""
-
-    label: str
-    """Before the first of them."""
-    build_row: Callable[[Loop, str], Row]
-    list_facts: Callable[[Loop, str], Pairs]
-    is_explained: bool = False
-    """Whether the reason in the row stands above the facts too."""
-
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "ask": Kind("ASKS", _build_ask_row, _list_ask),
-    "line": Kind("", _build_line_row, _list_ask),
-    "call": Kind("AGENT", _build_call_row, _list_call, is_explained=True),
-    "goal": Kind("GOAL", _build_goal_row, _list_goal),
-    "run": Kind("RUNS", _build_run_row, _list_run, is_explained=True),
-    "item": Kind("LIST", _build_item_row, _list_item),
-    "hypothesis": Kind("IDEAS", _build_hypothesis_row, _list_hypothesis),
-    "warning": Kind("WARN", _build_warning_row, _list_warning),
-    "ended": Kind("ENDED", _build_run_row, _list_run),
-    "earlier": Kind("AGENT", _build_call_row, _list_call, is_explained=True),
+KINDS: Final[Mapping[str, tuple[str, Callable[[Loop, str], Row]]]] = {
+    "ask": ("ASKS", _build_ask_row),
+    "line": ("", _build_line_row),
+    "call": ("AGENT", _build_call_row),
+    "goal": ("GOAL", _build_goal_row),
+    "run": ("RUNS", _build_run_row),
+    "item": ("LIST", _build_item_row),
+    "hypothesis": ("IDEAS", _build_hypothesis_row),
+    "warning": ("WARN", _build_warning_row),
+    "ended": ("ENDED", _build_run_row),
+    "earlier": ("AGENT", _build_call_row),
 }
+"""What stands before the first row of a kind, and how each is made."""
 
 
 def list_job_purpose(research: Research, session: SessionView, origin: str) -> Pairs:
@@ -444,6 +439,7 @@ def list_job_purpose(research: Research, session: SessionView, origin: str) -> P
     kind, _, name = origin.partition(" ")
     call = research.consultations.get(name.partition("_")[0])
     if kind == "item" and name in research.runs:
-        yield from _list_run(Loop(research=research, session=session), name)
+        loop = Loop(research=research, session=session)
+        yield from _list_run(loop, research.runs[name])
     elif kind == "consultation" and call is not None:
         yield "Call", f"{call.id}: {describe_purpose(research, call)}"

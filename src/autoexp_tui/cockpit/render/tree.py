@@ -7,6 +7,7 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.outline import (
@@ -16,6 +17,7 @@ from autoexp_tui.cockpit.render.outline import (
     State,
     describe_job,
     find_current_job,
+    label_first,
 )
 from autoexp_tui.cockpit.spans import (
     Line,
@@ -89,10 +91,8 @@ _GATES: Final[Mapping[bool | None, State]] = {
 class Records:
     """What the files of an evaluation say."""
 
-    isolation: Sequence[str] = ()
-    """What held in its steps."""
-    calls: Sequence[str] = ()
-    """What came of each call of an agent."""
+    facts: Sequence[tuple[str, str]] = ()
+    """Labels and texts: what came of each call of an agent, what held in its steps."""
     changes: Sequence[Line] = ()
     """The beginning of its change."""
 
@@ -121,10 +121,9 @@ class TreeOutline(Outline):
     """The ranking of each evaluation; in the present depth, as if it closed now."""
     frontier: tuple[Ranked, ...]
     """The ranking of the present depth, if it closed now."""
-    best: str
-    """The evaluation that is best so far; empty: the root is."""
-    steps: tuple[float, ...]
-    """The best so far, of the root and after each evaluation that passed."""
+    steps: Sequence[tuple[str, float]]
+    """The best so far, with its value: the root, then after each evaluation that
+    passed."""
 
     def build_title(self) -> Line:
         tree, options = self.tree, self.tree.options
@@ -148,7 +147,7 @@ class TreeOutline(Outline):
 
     def _build_stairs(self, cells: int) -> Line:
         """`best  0.754 root ▁▁▃▅▇█ 0.966 e27`: the best so far, by evaluation."""
-        primary, steps = self.tree.options.primary, self.steps
+        primary, steps = self.tree.options.primary, [value for _, value in self.steps]
         better = "higher" if primary.direction == "max" else "lower"
         about = f"  {outside(primary.name)}, {better} is better"
         if (error := self.tree.measure_error()) is not None:
@@ -157,7 +156,7 @@ class TreeOutline(Outline):
         if not steps:
             return cut(line(best, "nothing is measured yet", about), cells)
         left = line(best, f"{format_metric(steps[0])} root ")
-        last = f" {format_metric(steps[-1])} {self.best or 'root'}"
+        last = f" {format_metric(steps[-1])} {self.steps[-1][0]}"
         right = line(Span(last, "strong"), Span(about, "muted"))
         room = min(60, max(8, cells - width(left) - width(right)))
         curve = Span(render_sparkline(steps, room), "curve1")
@@ -289,8 +288,9 @@ class TreeOutline(Outline):
         judged = one.judgement if one is not None else None
         lines += _render_metrics(judged, cells) if judged else ()
         known = records if isinstance(records, Records) else Records()
-        more = [*self._list_files(key), *(("Calls", call) for call in known.calls)]
-        more += (("Isolation", text) for text in known.isolation)
+        above = "" if key == ROOT else f"{self.tree.directory}/"
+        files = (path.removeprefix(above) for path in self._list_files(key))
+        more = [*label_first("Files", files), *known.facts]
         doubts = _list_doubts(judged) if judged else ()
         lines += self.render_facts(more, _LABEL, cells, *doubts)
         if known.changes:
@@ -335,27 +335,22 @@ class TreeOutline(Outline):
         return (job,) if job is not None else ()
 
     def find_files(self, key: str) -> str:
-        directory = self.tree.directory
-        if key in self.ideas:
-            return posixpath.join(find_ideas_dir(directory, ""), key)
-        return directory if key == ROOT else find_evaluation_dir(directory, key)
+        return next(self._list_files(key))
 
-    def _list_files(self, key: str) -> Pairs:
-        """Where the parts of a row lie, below the search's directory where they do."""
-        tree = self.tree
+    def _list_files(self, key: str) -> Iterator[str]:
+        """Where the parts of a row lie, the most important first."""
+        tree, one = self.tree, self.tree.evaluations.get(key)
         root = tree.options.worktree_root or tree.directory
-        above = "" if key == ROOT else f"{tree.directory}/"
-        paths = [self.find_files(key)]
-        if (one := tree.evaluations.get(key)) and one.idea is not None:
-            paths.append(
-                posixpath.join(find_ideas_dir(tree.directory, ""), one.idea.id)
-            )
-            if node := self.nodes.get(key):
-                paths.append(find_node_dir(root, node))
-            elif one.judgement is None or key in tree.here:
-                paths.append(find_candidate_dir(root, key))
-        for at, path in enumerate(paths):
-            yield "" if at else "Files", path.removeprefix(above)
+        if one is not None:
+            yield find_evaluation_dir(tree.directory, key)
+        if (idea := self.find_idea(key)) is None:
+            yield tree.directory
+            return
+        yield posixpath.join(find_ideas_dir(tree.directory, ""), idea.id)
+        if node := self.nodes.get(key):
+            yield find_node_dir(root, node)
+        elif one is not None and (one.judgement is None or key in tree.here):
+            yield find_candidate_dir(root, key)
 
 
 _IN_LINE: Final = (WAITING, "in line")
@@ -376,7 +371,6 @@ def build_outline(tree: Tree, session: SessionView) -> TreeOutline:
     ended = [one for one in tree.list_here() if one.judgement is not None]
     frontier = rank_evaluations(ended, tree.options)
     past = (ranked for depth in tree.closed for ranked in depth.ranking)
-    best, steps = _measure_steps(tree)
     return TreeOutline(
         session=session,
         tree=tree,
@@ -387,8 +381,7 @@ def build_outline(tree: Tree, session: SessionView) -> TreeOutline:
         nodes=nodes,
         ranked={f"e{one.eval_id}": one for one in (*past, *frontier)},
         frontier=frontier,
-        best=best,
-        steps=steps,
+        steps=_measure_steps(tree),
     )
 
 
@@ -410,23 +403,16 @@ def _walk(
         levels.append((deeper, iter(children), len(children)))
 
 
-def _measure_steps(tree: Tree) -> tuple[str, tuple[float, ...]]:
-    """Over what passed its gate, in the order of numbers."""
+def _measure_steps(tree: Tree) -> Sequence[tuple[str, float]]:
+    """Over what passed its gate, in the order of numbers; of equal ones the first."""
     sign = 1 if tree.options.primary.direction == "max" else -1
-    root, best = tree.find_root_primary(), ""
-    steps = [] if root is None else [root]
+    root = tree.find_root_primary()
+    found = [("root", root)] if root is not None else []
     for one in tree.evaluations.values():
-        judged = one.judgement
-        if judged is None or judged.root is None or judged.gate is None:
-            continue
-        value = judged.root.deltas[0].candidate
-        if judged.gate.has_passed and value is not None:
-            if not steps or sign * value > sign * steps[-1]:
-                best = one.id
-                steps.append(value)
-            else:
-                steps.append(steps[-1])
-    return best, tuple(steps)
+        if (judged := one.judgement) and judged.root and judged.has_passed:
+            value = judged.root.deltas[0].candidate
+            found += [(one.id, value)] if value is not None else []
+    return [*accumulate(found, lambda *two: max(two, key=lambda one: sign * one[1]))]
 
 
 def _describe_tries(one: Evaluation) -> str:

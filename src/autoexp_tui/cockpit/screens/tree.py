@@ -173,9 +173,10 @@ def _read_records(home: str) -> Records:
     steps = (_read_record(home, name) for name in _STEPS)
     calls, patch = os.path.join(home, *_CALLS), os.path.join(home, _PATCH)
     found = ((name, _read_record(calls, name, "answer.json")) for name in _list(calls))
+    told = (("Calls", f"{name}: {_describe_call(one)}") for name, one in found if one)
+    held = (("Isolation", str(one["isolation"])) for one in steps if "isolation" in one)
     return Records(
-        isolation=[*{str(one["isolation"]): 0 for one in steps if "isolation" in one}],
-        calls=[f"{name}: {_describe_call(one)}" for name, one in found if one],
+        facts=[*told, *dict.fromkeys(held)],
         changes=read_lines(patch)[:_MOST_BESIDE] if os.path.exists(patch) else (),
     )
 
