@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -46,6 +46,7 @@ from autoexp_tui.research.instructions import OUTPUT
 from autoexp_tui.research.jobs import REQUEST, find_call_dir
 from autoexp_tui.research.options import ResearchOptions, read_options
 from autoexp_tui.research.ports import (
+    CallEnd,
     CallResult,
     PlannedItems,
     PlanRequest,
@@ -219,15 +220,8 @@ class DiskLaboratory:
     def read_call(self, consultation: Consultation, view: View) -> CallResult:
         home = self._find_home(consultation)
         called = self._load_called(consultation, view)
-        result = CallResult(
-            outcome=called.outcome,
-            problem=called.problem,
-            code=called.code,
-            resume_at=called.resume_at,
-            is_sent=called.is_sent,
-            usage=called.usage,
-            cost=called.cost,
-        )
+        names = (one.name for one in fields(CallEnd))
+        result = CallResult(**{name: getattr(called, name) for name in names})
         if called.outcome is not Outcome.OK:
             return result
         try:

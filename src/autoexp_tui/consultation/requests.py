@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from autoexp_tui.isolation.kinds import Wanted
-from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
+from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.research.options import ResearchOptions, read_options
-from autoexp_tui.research.state import CodeChange
+from autoexp_tui.research.ports import CallEnd
 from autoexp_tui.worktrees.tree_repository import Place, TreeRepository
 
 PROMPT: Final = "prompt.md"
@@ -100,21 +100,12 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
-    """What came of a call."""
+class Called(CallEnd):
+    """What came of a call, as its directory has it."""
 
-    outcome: Outcome
-    problem: str = ""
-    usage: Usage | None = None
-    """Of all its agents; None: none told."""
-    cost: float | None = None
     answer: str = ""
     """The file of the answer, below the call's directory; empty: there is none."""
     sha256: str = ""
-    code: CodeChange | None = None
     code_refused: str = ""
     """Why its change of code is not taken."""
-    resume_at: float | None = None
     isolation: str = ""
-    is_sent: bool = True
-    """Whether a program of an agent has run."""

@@ -36,23 +36,30 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallResult:
-    """What came of a call. Items of its answer are planned: those that do not plan are
-    left out of it, with the reason."""
+class CallEnd:
+    """How a call ended."""
 
     outcome: Outcome
     problem: str = ""
     usage: Usage | None = None
+    """Of all its agents; None: none told."""
     cost: float | None = None
-    answer: Answer | None = None
-    fix: Fix | None = None
-    fixed: Item | None = None
-    """Of the fixer: the run's item again, with the fix, planned."""
     code: CodeChange | None = None
     resume_at: float | None = None
     """When a rate limit ends, in seconds of Unix time, where told."""
     is_sent: bool = True
-    """Whether an agent was called at all: it counts and costs."""
+    """Whether a program of an agent has run: it counts and costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult(CallEnd):
+    """What came of a call. Items of its answer are planned: those that do not plan are
+    left out of it, with the reason."""
+
+    answer: Answer | None = None
+    fix: Fix | None = None
+    fixed: Item | None = None
+    """Of the fixer: the run's item again, with the fix, planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -300,5 +300,5 @@ def _conclude(study: str, claim: str, items: Sequence[Item], known: Known) -> St
         claim=claim,
         status="rejected" if is_bad else status,
         items=items,
-        learnt="; ".join(told) or "nothing yet",
+        learnt="; ".join(told).replace(", inf", "") or "nothing yet",
     )
