@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from autoexp_tui.cockpit.render.questions import Choice, Question
@@ -17,67 +16,62 @@ from autoexp_tui.tree.commands import (
 )
 from autoexp_tui.tree.state import Evaluation, Node
 
-_WORDS: Final = {
-    "promote": "It takes its place in the beam whatever gate and width say.",
-    "reject": "It is out of the beam, however good its numbers are.",
+_MARKS: Final[Mapping[str, Literal["promote", "reject"]]] = {
+    "approve": "promote",
+    "reject": "reject",
 }
+_ASKED: Final = {
+    "approve": (
+        "promote {}",
+        "It takes its place in the beam whatever gate and width say.",
+        ("Leave it", "mark it"),
+    ),
+    "reject": (
+        "reject {}",
+        "It is out of the beam, however good its numbers are.",
+        ("Leave it", "mark it"),
+    ),
+    "end": (
+        "end {}",
+        "Its steps are ended with all their processes. It has no result.",
+        ("Keep running", "end it"),
+    ),
+    "retry": (
+        "try {} again",
+        "Round {}: it is implemented and measured anew, at once.",
+        ("Leave it", "try it again"),
+    ),
+}
+"""By the verb: what is done, what comes of it, and the two answers."""
 
 
-def _ask_mark(choice: Literal["promote", "reject"], one: Evaluation) -> Question:
-    """A mark that is there can be taken away."""
-    choices = [Choice(choice, f"{choice} {one.id}", asks="reason")]
-    if one.mark is not None:
+def ask_about(verb: str, one: Evaluation) -> Question:
+    """What a verb asks of an evaluation. A mark that is there can be taken away; before
+    an end a countdown follows."""
+    what, told, (stay, confirm) = _ASKED[verb]
+    what, is_mark = what.format(one.id), verb in _MARKS
+    choices = [Choice(verb, what, asks="reason" if is_mark else "")]
+    if one.mark is not None and is_mark:
         choices.append(Choice("", f"take the mark away: {one.mark.choice}"))
 
     def build(chosen: Choice, text: str) -> Command:
-        if not chosen.id:
-            return MarkEvaluation(evaluation=one.id, choice=None)
-        return MarkEvaluation(evaluation=one.id, choice=choice, reason=text.strip())
+        if verb == "end":
+            return EndEvaluation(evaluation=one.id)
+        if verb == "retry":
+            return RetryEvaluation(evaluation=one.id)
+        choice, reason = (_MARKS[verb], text.strip()) if chosen.id else (None, "")
+        return MarkEvaluation(evaluation=one.id, choice=choice, reason=reason)
 
     return Question(
-        title=f"{choice.capitalize()} {one.id}?",
-        lines=(_name_idea(one), line(_WORDS[choice])),
-        stay="Leave it",
-        confirm="mark it",
+        title=f"{what.capitalize()}?",
+        lines=(_name_idea(one), line(told.format(one.round + 1))),
+        stay=stay,
+        confirm=confirm,
+        danger=verb == "end",
+        subject=one.id,
         choices=tuple(choices),
         build=build,
     )
-
-
-def _ask_end(one: Evaluation) -> Question:
-    """A countdown follows."""
-    told = "Its steps are ended with all their processes. It has no result."
-    return Question(
-        title=f"End {one.id}?",
-        lines=(_name_idea(one), line(told)),
-        stay="Keep running",
-        confirm="end it",
-        danger=True,
-        subject=one.id,
-        choices=(Choice("end", f"end {one.id}"),),
-        build=lambda *_: EndEvaluation(evaluation=one.id),
-    )
-
-
-def _ask_retry(one: Evaluation) -> Question:
-    told = f"Round {one.round + 1}: it is implemented and measured anew, at once."
-    return Question(
-        title=f"Try {one.id} again?",
-        lines=(_name_idea(one), line(told)),
-        stay="Leave it",
-        confirm="try it again",
-        choices=(Choice("retry", f"try {one.id} again"),),
-        build=lambda *_: RetryEvaluation(evaluation=one.id),
-    )
-
-
-ASKED: Final[Mapping[str, Callable[[Evaluation], Question]]] = {
-    "approve": partial(_ask_mark, "promote"),
-    "reject": partial(_ask_mark, "reject"),
-    "end": _ask_end,
-    "retry": _ask_retry,
-}
-"""What a verb asks of an evaluation."""
 
 
 def ask_idea(node: Node) -> Question:

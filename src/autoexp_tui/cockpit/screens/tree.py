@@ -18,7 +18,7 @@ from autoexp_tui.cockpit.render.tree import (
     build_outline,
     sign_tree,
 )
-from autoexp_tui.cockpit.render.tree_questions import ASKED, ask_idea
+from autoexp_tui.cockpit.render.tree_questions import ask_about, ask_idea
 from autoexp_tui.cockpit.screens.outline import Order, OutlineScreen, read_lines
 from autoexp_tui.text.spelling import count, duration, plural
 from autoexp_tui.tree.decide import TreePolicy
@@ -128,7 +128,9 @@ class TreeScreen(OutlineScreen):
                 "end": judged is None,
                 "retry": is_here and has_failed,
             }
-            found = {verb: partial(ASKED[verb], one) for verb in could if could[verb]}
+            found = {
+                verb: partial(ask_about, verb, one) for verb in could if could[verb]
+            }
         nodes, frontier = outline.tree.nodes, outline.tree.frontier
         own = ROOT if self.pane.key == ROOT else outline.nodes.get(self.pane.key, "")
         if not self.is_over and own:
