@@ -268,7 +268,8 @@ async def test_a_research_that_cannot_begin_tells_all_that_is_to_be_done() -> No
     error = ValidationFailed("it cannot begin", "/repo", problems=tuple(problems))
     broken = why("research_broken", problem=error.line)
     shown = researching(directory="", stopped=broken, open=())
-    async with cockpit(shown, (120, 40)) as seat:
+    async with cockpit(replace(shown, jobs=(), live=()), (120, 40)) as seat:
+        await seat.see("", jobs="research has ended: a step failed; 7 tells all")
         await go_to(seat, "goal:")
         seat.check(research="ended: a step failed", detail="it cannot begin; ")
         seat.check(detail="many 1. Commit it; |Commit it  ")

@@ -28,6 +28,8 @@ from autoexp_tui.cockpit.state.reasons import find_common_reason
 from autoexp_tui.cockpit.state.rows import Column, Kind, is_falling, sort_by, sort_next
 from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, render_badge
 from autoexp_tui.cockpit.widgets.pane import ListPane
+from autoexp_tui.model.states import Why
+from autoexp_tui.model.wording import short
 from autoexp_tui.text.spelling import (
     format_elapsed,
     format_metric,
@@ -397,10 +399,14 @@ class JobsPane(ListPane):
             return f" {outside(doing)}{' failed' if self.model.failed else ''}"
         if wanted.filter is not None:
             return f" No job matches {wanted.filter.text}. esc shows all {total}."
-        plan = self.model.session.snapshot.plan
-        what = "The search" if plan and plan.tree else "This plan"
-        what = "The research" if plan and plan.research else what
-        return f" {what} has no jobs."
+        snapshot = self.model.session.snapshot
+        names = {"tree": "The search", "research": "The research"}
+        kind = next((one for one in names if getattr(snapshot.plan, one, {})), "")
+        stopped: Why | None = getattr(snapshot.parts.get(kind), "stopped", None)
+        if stopped is None:
+            return f" {names.get(kind, 'This plan')} has no jobs."
+        key, told = self.context.keymap.key(f"mode.{kind}"), outside(short(stopped))
+        return f" {names[kind]} has ended: {told}; {key} tells all of it."
 
     def move(self, how: str) -> None:
         model, step = self.model, {"right": 1, "left": -1}.get(how, 0)
