@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.research.fixtures import LIVE, NOW, make_view
 
-from autoexp_tui.demo.tuning import agent, rules
+from autoexp_tui.demo.tuning import rules
 from autoexp_tui.demo.tuning.agent import OUTPUT, answer, read_state, repair
 from autoexp_tui.model.states import why
 from autoexp_tui.research.context import render_context
@@ -266,12 +266,3 @@ def test_too_little_memory_is_repaired_by_smaller_passes(
     assert repair(prompt)["overrides"] == overrides
     answer("fixer", prompt, tmp_path)
     assert json.loads((tmp_path / OUTPUT).read_text())["overrides"] == overrides
-
-
-def test_what_runs_would_lack_is_told_before_the_first_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(agent, "find_spec", lambda _: None)
-    with pytest.raises(SystemExit, match="127"):
-        answer("research", "", tmp_path)
-    assert capsys.readouterr().err.endswith("-m pip install numpy\n")

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,10 +25,6 @@ _MEMORY: Final = re.compile(
 
 def answer(role: str, prompt: str, directory: Path) -> str:
     """Write the answer into `directory`; raises ValueError for another prompt."""
-    if find_spec("numpy") is None:  # told once, and before each run has to
-        mend = f"{sys.executable} -m pip install numpy"
-        sys.stderr.write(f"NumPy is not installed: {mend}\n")
-        sys.exit(127)  # as where a shell finds no program
     made = repair(prompt) if role == "fixer" else decide(read_state(prompt))
     text = json.dumps(made, indent=2, allow_nan=False)
     (directory / OUTPUT).write_text(text + "\n", encoding="utf-8")
