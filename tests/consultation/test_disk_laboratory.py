@@ -236,22 +236,23 @@ def test_a_fix_is_the_runs_item_again_with_its_overrides(tmp_path: Path) -> None
     add_failed_run(one, research)
     fixer = Consultation(id="c2", role="fixer", run="r1")
     result = one.call(research, fixer)
-    assert result.fixed is not None
-    assert (result.fixed.id, result.fixed.fixes) == ("r1_fix1", "r1")
-    assert result.fixed.overrides == ("lr=1", "batch_size=32")
-    assert result.fixed.jobs[0].name == "r1_fix1_train"
+    assert result.answer is not None
+    (fixed,) = result.answer.items or ()
+    assert (fixed.id, fixed.fixes) == ("r1_fix1", "r1")
+    assert fixed.overrides == ("lr=1", "batch_size=32")
+    assert fixed.jobs[0].name == "r1_fix1_train"
     prompt = (one.find_home(fixer) / "prompt.md").read_text()
     assert "CUDA out of memory" in prompt
     request = load_record(CallRequest, one.find_home(fixer) / REQUEST)
     assert request.agents["a"].limits.steps == 15
     one.agent = write_agent(answer={"overrides": ["lr=wrong"]})
     failed = one.call(research, replace(fixer, id="c3"))
-    assert (failed.outcome, failed.fixed) == (Outcome.OK, None)
+    assert (failed.outcome, failed.answer) == (Outcome.OK, None)
     assert failed.problem == (
         "the fix does not plan: overrides: lr=wrong: wrong is no number"
     )
     one.agent = write_agent(answer={"fix_applied": ""})
-    assert one.call(research, replace(fixer, id="c4")).fixed is None
+    assert one.call(research, replace(fixer, id="c4")).answer is None
 
 
 def add_failed_run(one: OneResearch, research: Research) -> None:

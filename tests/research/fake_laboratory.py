@@ -67,7 +67,7 @@ class FakeLaboratory:
     def read_call(self, consultation: Consultation, view: View) -> CallResult:
         self.calls.append(f"read {consultation.id}")
         found = self.answers(consultation, view)
-        if found.answer is None or found.answer.items is None:
+        if found.fix or found.answer is None or found.answer.items is None:
             return found
         runs = view.research.runs.values()
         listed = [*view.research.items, *(one.item for one in runs)]
@@ -85,7 +85,8 @@ class FakeLaboratory:
         """The answer of a fixer who repeats a run with further overrides."""
         fix = Fix(run=run, fix_applied="less", overrides=overrides)
         item = Item(id=f"{run}_fix1", overrides=overrides, fixes=run)
-        return CallResult(outcome=Outcome.OK, fix=fix, fixed=self._plan(item))
+        planned = Answer(items=(self._plan(item),))
+        return CallResult(outcome=Outcome.OK, fix=fix, answer=planned)
 
     def _plan(self, item: Item) -> Item:
         name = f"{item.id}_run"

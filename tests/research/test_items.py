@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research.events import RunJudged, RunStarted
-from autoexp_tui.research.items import Chosen, Room, Wanted, choose_items, find_ring
+from autoexp_tui.research.items import Chosen, Room, choose_items, find_ring
 from autoexp_tui.research.options import ResearchOptions
 from autoexp_tui.research.state import Consultation, Item, Research, Run, RunEnd
 from tests.research.lists import Session, item, research, run
@@ -35,7 +36,7 @@ def list_names(chosen: Chosen) -> str:
     ([item("a", 1, jobs=3), item("b", 1, jobs=2)], Room(2, 8), "b"),
     ([item("a", jobs=5)], Room(3, 8), ""),
     ([item("a", jobs=5)], ALL, "a"),  # its jobs take turns
-    ([item("a", 5), item("b", 0)], Room(None, None), "a b"),
+    ([item("a", 5), item("b", 0)], Room(), "a b"),
     ([item("a", None, jobs=0)], Room(1, 0), "a"),
     ([item("a", None, jobs=0)], Room(0, 8), ""),
     ([item("a", depends_on=("r",)), item("b", depends_on=("a",))], ALL, "a"),
@@ -129,19 +130,18 @@ def test_no_gpu_is_free_while_an_item_fits_but_where_room_is_kept(
     items = [item(name, size) for name, size in zip(names, sizes, strict=True)]
     options = ResearchOptions(starve_after=starve_after)
     session = Session(research(*items, options=options))
-    capacity, started = Room(None, 8), list[str]()
+    capacity, started = Room(math.inf, 8), list[str]()
     rng = random.Random(data.draw(st.integers(0, 10**6)))
     while session.research.items:
         now = session.research
-        free = Room(None, 8 - sum(one.gpus for one in now.list_live()))
+        free = Room(math.inf, 8 - sum(one.gpus for one in now.list_live()))
         chosen = choose_items(now, free, capacity)
         for one in chosen.start:
-            free = free.take(Wanted(1, one.wanted_gpus))
+            free = free.take(Room(1, one.wanted_gpus))
             started.append(one.id)
             session.happen(
                 RunStarted(run=Run(id=one.id, item=one, jobs=(), gpus=one.wanted_gpus))
             )
-        assert free.gpus is not None
         assert free.gpus >= 0
         _check_waits(session.research, chosen, free.gpus)
         for name in rng.sample(now.live, min(len(now.live), rng.randint(1, 3))):
@@ -154,7 +154,7 @@ def test_no_gpu_is_free_while_an_item_fits_but_where_room_is_kept(
         assert overtook <= starve_after
 
 
-def _check_waits(now: Research, chosen: Chosen, free: int) -> None:
+def _check_waits(now: Research, chosen: Chosen, free: float) -> None:
     """Nothing that fits waits, but where room is kept; that is for a starved one."""
     codes = {name: reason.code for name, reason in chosen.waits.items()}
     for one in now.items:

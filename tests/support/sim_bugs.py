@@ -31,7 +31,7 @@ from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import why
 from autoexp_tui.research import decide as research_loop
 from autoexp_tui.research import decision
-from autoexp_tui.research.items import choose_next
+from autoexp_tui.research.items import choose_now
 from autoexp_tui.research.judge import judge_run
 from autoexp_tui.research.state import (
     Consultation,
@@ -303,7 +303,7 @@ class OfResearch(Bug):
         return made
 
 
-_list_open: Final = research_loop._list_open
+_list_open: Final = Research.list_open
 
 
 class DecideTwice(OfResearch):
@@ -312,13 +312,15 @@ class DecideTwice(OfResearch):
     def engine(self, state: SessionState, parts: Parts) -> Engine:
         taken = set[str]()
 
-        def list_more(research: Research) -> list[Consultation]:
+        def list_more(research: Research, *roles: Any) -> list[Consultation]:
+            if roles:
+                return _list_open(research, *roles)
             known = research.consultations.values()
             done = [one for one in known if one.decided and one.id not in taken]
             taken.update(research.consultations)
             return [*_list_open(research), *done]
 
-        self.patch = (research_loop, "_list_open", list_more)  # type: ignore[misc]
+        self.patch = (Research, "list_open", list_more)  # type: ignore[misc]
         return super().engine(state, parts)
 
 
@@ -351,9 +353,9 @@ class LoseListed(OfResearch):
 
         def choose(research: Research, *more: Any) -> Any:
             left = tuple(one for one in research.items if one.id not in names)
-            return choose_next(_change(research, items=left), *more)
+            return choose_now(_change(research, items=left), *more)
 
-        self.patch = (research_loop, "choose_next", choose)  # type: ignore[misc]
+        self.patch = (research_loop, "choose_now", choose)  # type: ignore[misc]
         return super().engine(state, parts)
 
 
@@ -393,8 +395,8 @@ class Starve(OfResearch):
 
     patch = (
         research_loop,
-        "choose_next",
-        lambda research, *more: choose_next(_change(research, overtaken={}), *more),
+        "choose_now",
+        lambda research, *more: choose_now(_change(research, overtaken={}), *more),
     )
 
 

@@ -23,7 +23,7 @@ from autoexp_tui.model.states import Cause
 from autoexp_tui.research.answer import AnswerRefused, read_answer, read_fix, take_plans
 from autoexp_tui.research.fixer import build_fixed_item
 from autoexp_tui.research.ports import CallResult, PlannedItems, PlanRequest, View
-from autoexp_tui.research.state import CodeChange, Consultation, Item, Research
+from autoexp_tui.research.state import Answer, CodeChange, Consultation, Item, Research
 from tests.research.fake_laboratory import FakeLaboratory
 from tests.support.fake_script import (
     AGENT,
@@ -229,8 +229,8 @@ class SimLaboratory(FakeLaboratory):
         known = {*research.runs, *(item.id for item in research.items)}
         fixed = build_fixed_item(research.runs[one.run], fix, known)
         planned = self._plan(replace(fixed, consultation=one.id), frozenset())
-        fixed_ = planned if fix.overrides else None
-        return CallResult(outcome=Outcome.OK, fix=fix, fixed=fixed_, **sent)
+        answer = Answer(items=(planned,)) if planned and fix.overrides else None
+        return CallResult(outcome=Outcome.OK, fix=fix, answer=answer, **sent)
 
     def _list_taken(self, view: View) -> frozenset[str]:
         listed = (job.name for one in view.research.items for job in one.jobs)

@@ -54,7 +54,7 @@ from autoexp_tui.research.ports import (
     build_plan_request,
 )
 from autoexp_tui.research.readings import find_log
-from autoexp_tui.research.state import list_jobs
+from autoexp_tui.research.state import Answer, list_jobs
 from autoexp_tui.research.state_file import build_state
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
@@ -295,7 +295,7 @@ class DiskLaboratory:
         if planned.problems:
             problem = f"the fix does not plan: {planned.problems[item.id]}"
             return replace(result, problem=problem)
-        return replace(result, fixed=planned.items[0])
+        return replace(result, answer=Answer(items=planned.items))
 
     # ------------------------------------------------------------------- plans and code
     def plan_items(self, request: PlanRequest) -> PlannedItems:

@@ -21,6 +21,7 @@ from autoexp_tui.research.criteria import (
     parse_criteria,
     parse_expectation,
 )
+from autoexp_tui.research.items import find_reachable
 from autoexp_tui.research.overrides import find_overrides_problem
 from autoexp_tui.research.ports import PlannedItems
 from autoexp_tui.research.sections import cut_text
@@ -323,13 +324,8 @@ class _Reader:
             if one.is_persons or one.id not in self.listed
         }
         graph |= {name: one.depends_on for name, one in made.items()}
-        can_begin = set(self.research.runs)
-        while ready := {
-            name
-            for name, needs in graph.items()
-            if name not in can_begin and can_begin.issuperset(needs)
-        }:
-            can_begin |= ready
+        runs = self.research.runs
+        can_begin = runs.keys() | find_reachable(graph, runs)
         found = {}
         for name, item in made.items():
             waits = [clean_name(one) for one in item.depends_on if one not in can_begin]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.research import instructions
 from autoexp_tui.research.budgets import measure_uses
-from autoexp_tui.research.items import choose_next
+from autoexp_tui.research.items import choose_now
 from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.readings import read_jobs
 from autoexp_tui.research.run_texts import (
@@ -223,7 +223,7 @@ def _list_counts(view: View, live: Mapping[str, Live]) -> Iterator[str]:
 
 def _find_waits(view: View) -> dict[str, str]:
     """Item -> why it does not begin."""
-    waits = choose_next(view.research).waits
+    waits = choose_now(view.research).waits
     return {name: say(view, reason) for name, reason in waits.items()}
 
 

@@ -29,7 +29,7 @@ from autoexp_tui.research.budgets import (
 )
 from autoexp_tui.research.consultations import DECISION, follow_consultation
 from autoexp_tui.research.decision import TOO_LATE
-from autoexp_tui.research.items import Chosen, choose_next
+from autoexp_tui.research.items import Chosen, choose_now
 from autoexp_tui.research.jobs import build_item_jobs
 from autoexp_tui.research.judge import (
     end_late,
@@ -39,7 +39,6 @@ from autoexp_tui.research.judge import (
     judge_run,
     watch_run,
 )
-from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.state import (
     PART,
     Consultation,
@@ -100,7 +99,7 @@ class ResearchPolicy(Policy):
             return End(code, f"ended: {sentence(research.stopped, 0.0)}")
         if research.live:
             return None
-        if any(map(_waits_for_person, _list_open(research))):
+        if any(map(_waits_for_person, research.list_open())):
             return End(_GUARD, "paused: a decision waits for a person")
         if research.is_hopeless and research.agents_wait and not research.open:
             told = f"no agent can be called: {research.agents_wait.arg('problem')}"
@@ -122,10 +121,6 @@ _EXITS: Final = {
 """Exit codes of a research that ended, where they are not 0."""
 
 
-def _list_open(research: Research) -> list[Consultation]:
-    return [research.consultations[name] for name in research.open]
-
-
 def _waits_for_person(one: Consultation) -> bool:
     """Whether its answer, or its fix, is not applied before a person has said so."""
     return bool(one.asked) or (one.role == "fixer" and one.ended_lived is not None)
@@ -142,7 +137,7 @@ def tell_wait(research: Research) -> str:
         return "waits for a person: no agent can be called"
     if research.agents_wait:
         return short(research.agents_wait)
-    if call := research.find_call("research") or research.find_call("fixer"):
+    if call := research.find_call():
         return f"waits for the answer {call.id}"
     if research.open:
         return "waits for a person"
@@ -162,7 +157,7 @@ class _Loop:
         research = self.research
         follow_runs(self.context, research)
         self._follow_runs()
-        for one in _list_open(research):
+        for one in research.list_open():
             follow_consultation(self.context, one)
         judge_answers(self.context, research)
         if not research.stopped:
@@ -219,7 +214,7 @@ class _Loop:
         waiting = {name for name in mine if name not in known or not known[name].ended}
         # Jobs that rules of the config let join are no runs, and take room too.
         others = sum(known[name].spec.resources.gpus for name in busy - mine)
-        return choose_next(self.research, slots or None, len(busy | waiting), others)
+        return choose_now(self.research, slots, len(busy | waiting), others)
 
     def _start(self, item: Item) -> None:
         jobs = build_item_jobs(self.research, item)
@@ -284,8 +279,7 @@ class _Loop:
         if self.options.budgets.on_reached == "kill":
             for run in research.list_live():
                 end_run(self.context, run, short(reason), reason, Cause.BUDGET)
-            calls = (research.find_call(role) for role in ROLES)
-            for one in filter(None, calls):
+            for one in research.list_calls():
                 stopped = events.CallStopped(consultation=one.id, by="the budget")
                 self.emit(stopped)
 
@@ -312,11 +306,8 @@ class _Loop:
             self.emit(events.CallsResumed())
         self._call_fixer(uses)
         due = find_call_time(research, now.lived)
-        if due is None or research.budget_reached:
-            return
-        if due > now.lived:
-            self._wake_at(due)
-        elif not find_refusal(research, "research", uses):
+        is_due = due is not None and due <= now.lived and not research.budget_reached
+        if is_due and not find_refusal(research, "research", uses):
             self._open("research")
 
     def _call_fixer(self, uses: tuple[Use, ...]) -> None:
@@ -349,8 +340,8 @@ class _Loop:
             self._stop("target_reached", run=research.best_run, value=research.best)
             return
         roster = self.context.roster
-        calls = (one for one in _list_open(research) if one.ended_lived is None)
-        if any(calls) or research.live or roster.select(roster.active, "main"):
+        is_busy = roster.select(roster.active, "main") or research.list_calls()
+        if is_busy or research.live:
             return
         if research.budget_reached:
             self.emit(events.ResearchStopped(why=research.budget_reached))

@@ -32,7 +32,6 @@ from autoexp_tui.research.ports import (
     build_plan_request,
 )
 from autoexp_tui.research.state import HOPELESS, PART, Item, Research, research_of
-from autoexp_tui.research.state import Answer as AgentAnswer
 
 if TYPE_CHECKING:
     from autoexp_tui.model.decision_context import DecisionContext
@@ -142,9 +141,7 @@ def take_result(
     is_unwanted = one.ending or (research.stopped and not is_ok)
     outcome = Outcome.CANCELLED if is_unwanted else result.outcome
     answer = result.answer
-    if result.fixed is not None:
-        answer = AgentAnswer(items=(result.fixed,))
-    elif answer is not None and answer.items is not None:
+    if answer is not None and answer.items is not None:
         items = (events.leave_out_jobs(research, item) for item in answer.items)
         answer = replace(answer, items=tuple(items))
     context.draft.emit(

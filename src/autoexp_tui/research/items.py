@@ -8,7 +8,7 @@ nothing begins that takes what it needs.
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -20,43 +20,29 @@ if TYPE_CHECKING:
     from autoexp_tui.research.state import Item, Research
 
 
-class Wanted(NamedTuple):
-    """What an item takes while it runs."""
+class Room(NamedTuple):
+    """What is free, all that there is, or what an item takes while it runs; infinite:
+    that is not counted."""
 
-    slots: int
-    gpus: int
+    slots: float = math.inf
+    gpus: float = math.inf
 
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What is free, or all that there is; None: not counted."""
-
-    slots: int | None
-    gpus: int | None
-
-    def find_lack(self, wanted: Wanted) -> dict[str, str | int]:
+    def find_lack(self, wanted: Room) -> dict[str, str | float]:
         """What is wanted, and how much of it there is; empty: it fits."""
-        if self.gpus is not None and wanted.gpus > self.gpus:
-            return {"wanted": plural(wanted.gpus, "GPU"), "have": self.gpus}
-        if self.slots is not None and wanted.slots > self.slots:
-            return {"wanted": plural(wanted.slots, "slot"), "have": self.slots}
+        if wanted.gpus > self.gpus:
+            return {"wanted": plural(int(wanted.gpus), "GPU"), "have": self.gpus}
+        if wanted.slots > self.slots:
+            return {"wanted": plural(int(wanted.slots), "slot"), "have": self.slots}
         return {}
 
-    def has_both(self, wanted: Wanted, other: Wanted) -> bool:
+    def has_both(self, wanted: Room, other: Room) -> bool:
         """Whether an item fits, and takes nothing that another lacks or would lack."""
-        rest = self.take(wanted)
-        lack = rest.find_lack(Wanted(other.slots, other.gpus if wanted.gpus else 0))
-        return not (lack or self.find_lack(wanted))
+        kept = Room(other.slots, other.gpus if wanted.gpus else 0)
+        return not (self.take(wanted).find_lack(kept) or self.find_lack(wanted))
 
-    def take(self, wanted: Wanted) -> Room:
+    def take(self, wanted: Room) -> Room:
         """What is free when an item has begun."""
-        slots = None if self.slots is None else self.slots - wanted.slots
-        return Room(slots, None if self.gpus is None else self.gpus - wanted.gpus)
-
-    @property
-    def is_free(self) -> bool:
-        """Whether there is some of all that is counted."""
-        return all(free is None or free > 0 for free in (self.slots, self.gpus))
+        return Room(self.slots - wanted.slots, self.gpus - wanted.gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +58,15 @@ class Chosen:
     stuck_kind: Literal["", "stranded", "deadlock"] = ""
 
 
-def choose_next(
+def choose_now(
     research: Research, slots: int | None = None, busy: int = 0, others: int = 0
 ) -> Chosen:
-    """What begins now, where `busy` of `slots` are taken (None: none are counted), and
-    `others` GPUs by what is no run."""
-    gpus = research.gpus if research.has_gpus else None
+    """What begins now, where `busy` of `slots` are taken (0 or None: none are counted),
+    and `others` GPUs by what is no run."""
+    total = Room(slots or math.inf, research.gpus if research.has_gpus else math.inf)
     held = others + sum(run.gpus for run in research.list_live())
-    free = Room(
-        None if slots is None else max(0, slots - busy),
-        None if gpus is None else max(0, gpus - held),
-    )
-    return choose_items(research, free, Room(slots, gpus))
+    free = Room(max(0, total.slots - busy), max(0, total.gpus - held))
+    return choose_items(research, free, total)
 
 
 def choose_items(research: Research, room: Room, capacity: Room) -> Chosen:
@@ -109,7 +92,7 @@ def choose_items(research: Research, room: Room, capacity: Room) -> Chosen:
     if not research.live and len(never) == len(waits):
         return Chosen(waits=waits, stuck=tuple(waits), stuck_kind="deadlock")
     stuck = tuple(name for name in waits if name in {*never, *lacking})
-    if stuck and room.is_free and not starved:
+    if stuck and min(room) > 0 and not starved:
         return Chosen(waits=waits, stuck=stuck, stuck_kind="stranded")
     return Chosen(waits=waits)
 
@@ -129,16 +112,24 @@ def find_ring(name: str, after: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     return ()
 
 
+def find_reachable(needs: Mapping[str, Iterable[str]], done: Iterable[str]) -> set[str]:
+    """Of names that need others, those that can be had one after the other, where some
+    are done."""
+    had = {*done}
+    while found := {n for n in needs if n not in had and had.issuperset(needs[n])}:
+        had |= found
+    return had & needs.keys()
+
+
 class _Queue:
     """The list, with what each item takes and whether it may begin some day."""
 
     def __init__(self, research: Research, capacity: Room) -> None:
         self.research, self.capacity = research, capacity
         self.items = {one.id: one for one in research.items}
-        most = sys.maxsize if capacity.slots is None else capacity.slots
         # Of more jobs than there are slots they take turns.
         self.wanted = {
-            name: Wanted(max(1, min(len(one.jobs), most)), one.wanted_gpus)
+            name: Room(max(1, min(len(one.jobs), capacity.slots)), one.wanted_gpus)
             for name, one in self.items.items()
         }
         self.able = self._find_able()
@@ -181,7 +172,7 @@ class _Queue:
 
     def _find_next(self, ready: list[str], room: Room, starved: str) -> str:
         """The item that begins next; empty: none does."""
-        kept = self.wanted.get(starved, Wanted(0, 0))
+        kept = self.wanted.get(starved, Room(0, 0))
         if starved and not room.find_lack(kept):
             return starved
         fitting = (one for one in ready if room.has_both(self.wanted[one], kept))
@@ -189,20 +180,12 @@ class _Queue:
 
     def _find_able(self) -> set[str]:
         """Items that may begin some day without a change of the list."""
-        runs, able = self.research.runs, set[str]()
-        left = [
-            one
+        needs = {
+            name: one.depends_on
             for name, one in self.items.items()
             if not (self._is_refused(one) or self.capacity.find_lack(self.wanted[name]))
-        ]
-        while found := {
-            one.id
-            for one in left
-            if one.id not in able
-            and all(name in runs or name in able for name in one.depends_on)
-        }:
-            able |= found
-        return able
+        }
+        return find_reachable(needs, self.research.runs)
 
     def _is_refused(self, item: Item) -> bool:
         """Whether nobody is asked any more about code that was never approved."""

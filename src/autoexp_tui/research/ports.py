@@ -57,9 +57,8 @@ class CallResult(CallEnd):
     left out of it, with the reason."""
 
     answer: Answer | None = None
+    """Of the fixer: the run's item again, with the fix."""
     fix: Fix | None = None
-    fixed: Item | None = None
-    """Of the fixer: the run's item again, with the fix, planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ Records are frozen; the whole is forked as the session's state is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -433,16 +433,17 @@ class Research(PolicyPart):
     def find_item(self, name: str) -> Item | None:
         return next((one for one in self.items if one.id == name), None)
 
-    def list_open(self, role: Role) -> Iterator[Consultation]:
-        """Consultations that are not decided yet."""
-        for name in self.open:
-            if self.consultations[name].role == role:
-                yield self.consultations[name]
+    def list_open(self, *roles: Role) -> list[Consultation]:
+        """Consultations that are not decided yet, of some roles or of any."""
+        found = [self.consultations[name] for name in self.open]
+        return [one for one in found if not roles or one.role in roles]
 
-    def find_call(self, role: Role) -> Consultation | None:
-        """The call of a role that is under way: its answer is not read yet."""
-        found = (one for one in self.list_open(role) if one.ended_lived is None)
-        return next(found, None)
+    def list_calls(self, *roles: Role) -> list[Consultation]:
+        """Those of which the call is under way: the answer is not read yet."""
+        return [one for one in self.list_open(*roles) if one.ended_lived is None]
+
+    def find_call(self, *roles: Role) -> Consultation | None:
+        return next(iter(self.list_calls(*roles)), None)
 
     def list_live(self) -> list[Run]:
         return [self.runs[name] for name in self.live]

@@ -36,7 +36,7 @@ from autoexp_tui.research.budgets import (
 )
 from autoexp_tui.research.consultations import DECISION
 from autoexp_tui.research.decide import ResearchPolicy
-from autoexp_tui.research.items import choose_next
+from autoexp_tui.research.items import choose_now
 from autoexp_tui.research.options import ROLES
 from autoexp_tui.research.state import Consultation, Item, Research, Run
 from autoexp_tui.text.spelling import clock_time, duration, format_metric, plural
@@ -277,7 +277,7 @@ def _find_waits(research: Research, session: SessionView) -> Mapping[str, Why]:
     slots = min(filter(None, limits), default=None)
     jobs = [job for run in research.list_live() for job in run.jobs]
     busy = len(jobs) - sum(job.record.ended for job in session.list_jobs(jobs))
-    return choose_next(research, slots, busy).waits
+    return choose_now(research, slots, busy).waits
 
 
 def _share(cells: int) -> tuple[int, int, int]:
