@@ -195,7 +195,8 @@ class _Run:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> End:
-        program, others = self._program, frozenset(list_descendants(os.getpid()))
+        program = self._program
+        others = frozenset(list_descendants(os.getpid()) if _is_parent() else ())
         with _supervising(self._caught), open_fed(program.stdin) as stdin:
             try:
                 process = subprocess.Popen(
@@ -308,9 +309,12 @@ def end_processes(
     started, has_asked = time.monotonic(), False
     while True:
         process.poll()
+        is_over = process.returncode is not None
+        # Whatever it left is our child, or a child's: without one there is nothing.
+        if is_over and not others and not _has_children():
+            return 0
         left = list_ours(others)
-        is_over = not left and process.returncode is not None
-        if is_over and (others or not _has_children()):
+        if is_over and others and not left:
             return 0
         elapsed = time.monotonic() - started
         if elapsed > _SWEEP_SECONDS + polite_seconds:
@@ -330,6 +334,14 @@ def list_ours(others: frozenset[int]) -> list[int]:
     found = list_descendants(os.getpid())
     theirs = {pid for other in others for pid in (other, *list_descendants(other))}
     return [pid for pid in found if pid not in theirs]
+
+
+def _is_parent() -> bool:
+    """Whether this process has children, ended ones too."""
+    with suppress(ChildProcessError):
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return True
+    return False
 
 
 def _has_children() -> bool:
