@@ -43,7 +43,6 @@ from autoexp_tui.text.spelling import clock_time, duration, format_metric, plura
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.model.state import Ask
     from autoexp_tui.model.states import Why
 
 _NEW: Final = 3
@@ -59,10 +58,6 @@ class ResearchOutline(Outline):
     """The keys of the rows are `kind:name`."""
 
     loop: Loop
-    heads: frozenset[str]
-    """Those that begin a kind."""
-    uses: tuple[Use, ...]
-    """Budgets of all that have a limit."""
 
     @property
     def research(self) -> Research:
@@ -99,16 +94,16 @@ class ResearchOutline(Outline):
 
     def build_row(self, place: int, cells: int) -> Line:
         """Of what is empty, the words before it have the room."""
-        key = self.keys[place]
-        kind, _, of = key.partition(":")
+        kind, _, of = self.keys[place].partition(":")
         label, build = KINDS[kind]
+        is_first = place == 0 or not self.keys[place - 1].startswith(f"{kind}:")
         row = build(self.loop, of)
         glyph, word, role = row.state
         wide, what, why = _share(cells)
         what += 0 if row.value else _NUMBER + 1
         what += 0 if row.value or row.why else why + 2
         shown = line(
-            Span(fit(label if key in self.heads else "", _KIND), "title"),
+            Span(fit(label if is_first else "", _KIND), "title"),
             Span(fit(self.show(f"{glyph} {word}"), _STATE), role),
             Span(f" {fit(self.show(row.name), wide)} ", "muted"),
             Span(
@@ -125,9 +120,13 @@ class ResearchOutline(Outline):
     def build_below(self, cells: int, rows: int) -> Sequence[Line]:
         """What the agent is doing, or waits for."""
         role: Role = "warning" if self.research.agents_wait else "text"
-        told = line(Span(f" {self.show(self.describe_agent())}", role))
+        live, now, session = self.research.list_live(), self.session.now, self.session
+        jobs = session.list_jobs(name for run in live for name in run.jobs)
+        records = {job.name: job.record for job in jobs}
+        uses = measure_uses(self.research, records, now, session.lived)
+        told = line(Span(f" {self.show(self._describe_agent(uses))}", role))
         of_roles = (measure_role_uses(self.research, one) for one in ROLES)
-        fullest = sorted(chain(self.uses, *of_roles), key=lambda use: use.left)
+        fullest = sorted(chain(uses, *of_roles), key=lambda use: use.left)
         if rows <= 1:
             right = _render_use(fullest[0], 0, 8) if fullest else ()
             return [spread(told, right, cells)]
@@ -136,7 +135,7 @@ class ResearchOutline(Outline):
         bars = (_render_use(use, max(9, widest), 24) for use in fullest)
         return [cut(one, cells) for one in [*first, *islice(bars, rows - len(first))]]
 
-    def describe_agent(self) -> str:
+    def _describe_agent(self, uses: tuple[Use, ...]) -> str:
         """Whether an agent is called, and why not: until when, and what for."""
         research, now = self.research, self.session.now
         if research.stopped is not None:
@@ -155,15 +154,15 @@ class ResearchOutline(Outline):
         if calls:
             told = (f"{one.id} ({describe_purpose(research, one)})" for one in calls)
             return f"an agent is called: {', '.join(told)}"
-        refusal = find_refusal(research, "research", self.uses)
+        refusal = find_refusal(research, "research", uses)
         if research.triggers and refusal is not None:
             return f"no agent is called: {sentence(refusal, now)}"
         if research.triggers:
             wanted = describe_triggers(research, research.triggers)
             return f"the next call is for {wanted}"
-        if asks := find_asks(self.session):
+        if asks := self.session.find_asks(ResearchPolicy.asks):
             return f"waits for you: {plural(len(asks), 'question')}, which A answers"
-        since = now - self.session.snapshot.absent - research.last_call_lived
+        since = self.session.lived - research.last_call_lived
         left = duration(max(0.0, research.options.heartbeat_seconds - since))
         return f"no call is due; the heartbeat comes in {left}"
 
@@ -221,35 +220,19 @@ class ResearchOutline(Outline):
 
 def build_outline(research: Research, session: SessionView) -> ResearchOutline:
     """Costs what the research holds."""
-    parts = [*_list_parts(research, session)]
-    keys = [[f"{kind}:{name}" for name in names] for kind, names in parts]
-    jobs = {
-        job.name: job.record
-        for run in research.list_live()
-        for job in session.list_jobs(run.jobs)
-    }
-    now = session.now
-    waits = _find_waits(research, session)
+    parts, waits = _list_parts(research, session), _find_waits(research, session)
     return ResearchOutline(
         session=session,
-        keys=tuple(chain(*keys)),
+        keys=tuple(f"{kind}:{name}" for kind, names in parts for name in names),
         loop=Loop(research=research, session=session, waits=waits),
-        heads=frozenset(part[0] for part in keys if part),
-        uses=measure_uses(research, jobs, now, now - session.snapshot.absent),
     )
-
-
-def find_asks(session: SessionView) -> Mapping[str, Ask]:
-    """The questions of the research that stand open."""
-    own, known = ResearchPolicy.asks, session.asks.items()
-    return {name: ask for name, ask in known if name.partition("/")[0] in own}
 
 
 def _list_parts(
     research: Research, session: SessionView
 ) -> Iterator[tuple[str, Sequence[str]]]:
     """Kinds of rows, what is new or under way first; and the names of each."""
-    for name, ask in find_asks(session).items():
+    for name, ask in session.find_asks(ResearchPolicy.asks).items():
         yield "ask", (name,)
         yield "line", [f"{at}:{name}" for at in range(len(ask.lines))]
     calls = [*reversed(research.consultations)]

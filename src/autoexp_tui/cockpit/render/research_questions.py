@@ -182,8 +182,8 @@ def _show(text: str, mask: MaskRules) -> str:
 def _read_item(item: Item, texts: Mapping[str, str], mask: MaskRules) -> Item:
     """The item with what was typed. What stands as it was shown is still what it was,
     secrets too. Raises AnswerError."""
-    kept = (item.note, item.hypothesis, item.expects, item.kill_criteria)
-    shown = {_show(one, mask): one for one in (*kept, *item.overrides)}
+    known = (*(getattr(item, name) for name in texts), *item.overrides)
+    shown = {_show(one, mask): one for one in known if isinstance(one, str)}
     texts = {
         name: shown.get(text.strip(), text.strip()) for name, text in texts.items()
     }

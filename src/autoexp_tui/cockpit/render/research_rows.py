@@ -334,7 +334,7 @@ def _list_run(loop: Loop, run: Run) -> Pairs:
         research=loop.research,
         jobs={one.name: one.record for one in jobs},
         t=session.now,
-        lived=session.now - session.snapshot.absent,
+        lived=session.lived,
         mask=session.mask,
     )
     if run.ended is None:

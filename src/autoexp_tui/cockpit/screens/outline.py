@@ -107,8 +107,7 @@ class OutlineScreen(BoxScreen):
 
     def list_asks(self) -> Mapping[str, Ask]:
         """The questions of the policy that stand open."""
-        asks, own = self.model.session.asks, self.policy.asks
-        return {name: ask for name, ask in asks.items() if name.split("/")[0] in own}
+        return self.model.session.find_asks(self.policy.asks)
 
     def list_orders(self) -> Mapping[str, Callable[[], Order]]:
         """By the verbs that have something to do now."""

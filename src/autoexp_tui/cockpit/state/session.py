@@ -289,6 +289,11 @@ class SessionView:
         newest = max(self.snapshot.t, engine.committed_at, self.silent_until)
         return Present(newest, self.snapshot.wall_ahead)
 
+    @property
+    def lived(self) -> float:
+        """For how long engines of the session had lived by then."""
+        return self.now - self.snapshot.absent
+
     def present(self, utc: float) -> Present:
         """What `utc`, by the machine's clock, is in the session's time."""
         ahead = self.snapshot.wall_ahead
@@ -327,6 +332,11 @@ class SessionView:
     def asks(self) -> Mapping[str, Ask]:
         """The questions that are no job's and stand open."""
         return list_open_asks(self.snapshot.asks)
+
+    def find_asks(self, kinds: Collection[str]) -> Mapping[str, Ask]:
+        """Those of some kinds, which stand before the `/` of their names."""
+        asks = self.asks.items()
+        return {name: ask for name, ask in asks if name.partition("/")[0] in kinds}
 
     def count(self, *looks: Look) -> int:
         """How many jobs look like one of `looks`."""
