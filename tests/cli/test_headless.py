@@ -21,6 +21,7 @@ from autoexp_tui.model.states import Cause, JobState, Result, Why, why
 from autoexp_tui.research.events import CallsPaused, CallsResumed
 from autoexp_tui.text.spelling import clock_time
 from autoexp_tui.tree.events import DepthClosed
+from tests.engine.bench import require
 from tests.model.builders import job
 from tests.support.campaigns import T0, all_done, all_running, campaign
 from tests.support.scripted_handle import ScriptedHandle, with_job
@@ -29,6 +30,10 @@ RUNNING = all_running(4)
 NAME = RUNNING.jobs[0].name
 CODE = why("exit_code", code=1)
 FAILED = with_job(RUNNING, NAME, state=JobState.FAILED, cause=Cause.EXIT_CODE, why=CODE)
+GAVE_UP = replace(
+    require(RUNNING.jobs[0].attempt), evidence="No module x, token=hush-hush-1"
+)
+SAID = with_job(FAILED, NAME, attempts=(GAVE_UP,))
 FILE = FileExists(path="/out/a/done.txt", writer="a")
 MISSING = why("file_missing", path="/out/a/done.txt")
 OLDER = why("file_missing", path="/out/a/done.txt", newest="iter_1", age=90.0)
@@ -130,6 +135,7 @@ GOES_ON = [WAKES, "runs this session"]
 NEWS = {
     "what cannot start, and no key": (of(), [of(CANNOT_START)], [CANNOT_SAID]),
     "failure, once": (RUNNING, [FAILED, FAILED], [f"failed       {NAME}"]),
+    "its last words": (RUNNING, [SAID], ["exit 1: No module x, token=***"]),
     "a known wait": (of_b(None), [NOT_LOOKED, of_b(MISSING), of_b(MISSING)], [MISSES]),
     "no numbers": (of_b(MISSING), [of_b(OLDER), of_b(SILENT)], ["o a"]),
     "a new reason of many": (of_many(MISSING), [of_many(SILENT)], ["b and 2 more"]),

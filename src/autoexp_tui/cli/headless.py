@@ -29,6 +29,7 @@ from autoexp_tui.cli.diagnostics import (
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.masking import NO_RULES, mask_text
 from autoexp_tui.model.policy import find_end, find_failed_policies
 from autoexp_tui.model.resubmission import (
     all_unmet,
@@ -41,7 +42,7 @@ from autoexp_tui.model.resubmission import (
 )
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import ACTIVE, BEGUN, JobState
+from autoexp_tui.model.states import ACTIVE, BEGUN, Cause, JobState
 from autoexp_tui.model.wording import format_reason, sentence, wakes
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time, plural
@@ -365,7 +366,7 @@ class Report:
             mark = (job.state, len(job.attempts), codes)
             if not is_known or not self._is_new(("job", job.name), mark):
                 continue
-            text = explain_job(job, None, self._now)
+            text = _explain_end(job, snapshot)
             if not waits:
                 line = f"{job.name}  {text}".rstrip()
                 self._line(_name_state(job), line, at=job.since)
@@ -376,6 +377,16 @@ class Report:
                 continue
             more = f" and {len(names) - 1} more" if names[1:] else ""
             self._line(state, f"{names[0]}{more}  {text}")
+
+
+def _explain_end(job: JobRecord, snapshot: Snapshot) -> str:
+    """Why a job is where it is; with what its log said last, where its program gave it
+    up: what to do about it often stands there."""
+    text, attempt = explain_job(job, None, snapshot.now), job.attempt
+    if attempt is None or job.cause is not Cause.EXIT_CODE or not attempt.evidence:
+        return text
+    mask = snapshot.plan.mask if snapshot.plan else NO_RULES
+    return f"{text}: {mask_text(attempt.evidence, mask)}"
 
 
 def _name_state(job: JobRecord) -> str:
@@ -477,7 +488,7 @@ def _summarize(snapshot: Snapshot) -> str:
     head += f" ({before} done before)" if before else ""
     rest = [
         f"  {_name_state(job):<12} {clean(job.name)}  "
-        f"{explain_job(job, None, snapshot.now)}".rstrip()
+        f"{clean(_explain_end(job, snapshot))}".rstrip()
         for job in snapshot.jobs
         if job.state is not JobState.COMPLETED
     ]
