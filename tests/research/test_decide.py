@@ -785,12 +785,13 @@ def test_without_agents_a_run_without_a_screen_ends_with_1_and_a_person_may_go_o
     end = find_end(bench.engine.state.parts)
     assert end is not None
     assert (end.code, "no program" in end.reason) == (1, True)
-    bench.run(300)  # as where a screen keeps the session
-    assert find(bench).total_calls == calls
     assert has_work_left(bench.engine.state)
-    bench.order(Consult(), by="kurt")
-    bench.run(10)
-    assert "r1" in find(bench).runs
+    bench.run(300)  # as where a screen keeps the session
+    if outcome is Outcome.NOT_FOUND:
+        assert find(bench).total_calls == calls
+        bench.order(Consult(), by="kurt")
+        bench.run(10)
+    assert "r1" in find(bench).runs  # of the rest nobody need know that it is over
 
 
 def test_a_paused_session_ends_no_research_and_a_spent_budget_ends_a_stuck_one() -> (

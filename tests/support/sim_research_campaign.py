@@ -293,6 +293,9 @@ class ResearchCampaign(PolicyCampaign):
     def step(self) -> None:
         if self.has_ended:
             self.calm_down()
+        research = find_research(self.state)
+        if research and research.wants_mending and not self.world.inbox.orders:
+            self.person.order(Consult())  # it is mended
         super().step()
 
     def calm_down(self) -> None:

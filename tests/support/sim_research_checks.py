@@ -291,6 +291,9 @@ class ResearchChecks(Checks):
         if is_code and not (is_asked or self._is_free("code", research)):
             yield "nobody approved its code"
         listed = event.list_items(research)
+        said = self.laboratory.left.get(one.job)
+        if listed is not None and said and '"list_unchanged": true' in said.words:
+            yield "the list was to stay as it is"
         if listed is None:
             return
         gone, new, other = _compare(research.items, listed)

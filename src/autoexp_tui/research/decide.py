@@ -101,8 +101,9 @@ class ResearchPolicy(Policy):
             return None
         if any(map(_waits_for_person, research.list_open())):
             return End(_GUARD, "paused: a decision waits for a person")
-        if research.is_hopeless and research.agents_wait and not research.open:
-            told = f"no agent can be called: {research.agents_wait.arg('problem')}"
+        reason = research.agents_wait
+        if reason and research.is_hopeless and not research.open:
+            told = f"no agent can be called: {reason.arg('problem')}"
             return End(1, f"{told}; mend that first")
         return None
 
@@ -133,7 +134,7 @@ def tell_wait(research: Research) -> str:
     if research.live:
         first, more = research.live[0], len(research.live) - 1
         return f"waits for {first}" + (f" and {more} more" if more else "")
-    if research.agents_wait and research.is_hopeless:
+    if research.wants_mending:
         return "waits for a person: no agent can be called"
     if research.agents_wait:
         return short(research.agents_wait)
@@ -298,7 +299,7 @@ class _Loop:
         research, now = self.research, self.context.now
         self._wake_at(find_wake(research, now.lived))
         if research.agents_wait is not None:
-            if research.is_hopeless:
+            if research.wants_mending:
                 return  # each try would cost: a person has one made, with `Consult`
             if now.t < research.resume_at:
                 self._wake_at(now.lived + research.resume_at - now.t)

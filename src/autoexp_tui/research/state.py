@@ -473,13 +473,17 @@ class Research(PolicyPart):
         return role == "research" or self.options.fixer.agent == self.options.agent
 
     @property
+    def wants_mending(self) -> bool:
+        """Whether agents wait for what no time brings: a program, a login."""
+        return self.agents_wait is not None and self.wait_outcome in HOPELESS
+
+    @property
     def is_hopeless(self) -> bool:
-        """Whether the next call would only meet what the last ones have met, unless
-        somebody does something about it."""
+        """Whether whoever only waits for the end has waited enough for agents."""
         most = 2 * max(1, self.options.breaker_failures)
         is_limited = self.wait_outcome is Outcome.RATE_LIMIT
         is_spent = self.failures >= most and not is_limited
-        return self.wait_outcome in HOPELESS or (bool(self.agents_wait) and is_spent)
+        return self.wants_mending or (bool(self.agents_wait) and is_spent)
 
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether a result gains at least `objective.min_delta` over another."""

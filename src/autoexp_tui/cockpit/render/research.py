@@ -143,7 +143,7 @@ class ResearchOutline(Outline):
         if research.budget_reached is not None:
             return sentence(research.budget_reached, now)
         if research.agents_wait is not None:
-            if research.is_hopeless:
+            if research.wants_mending:
                 problem = research.agents_wait.arg("problem")
                 return f"no agent is called before you have one (C): {problem}"
             at = clock_time(research.resume_at, now)

@@ -237,7 +237,7 @@ def ask_consult(research: Research) -> Question:
         mean = research.costs.get("research", 0.0) / calls
         cost = f", {format_number(mean)} each" if mean else ""
         told.append(f"So far {plural(calls, 'call')}{cost}.")
-    if research.agents_wait is not None and not research.is_hopeless:
+    if research.agents_wait is not None and not research.wants_mending:
         told.append("No agent is called before the present pause is over.")
     wait = research.options.min_interval_seconds
     return Question(
