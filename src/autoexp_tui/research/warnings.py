@@ -8,7 +8,7 @@ live run is warned of once for each kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -69,29 +69,30 @@ def list_conditions(
     return list(fresh.values())
 
 
+def _warn(
+    key: str, severity: Severity, reason: Why, evidence: Sequence[str] = ()
+) -> ConditionFound:
+    told = tuple(evidence[-_SHOWN:])
+    return ConditionFound(key=key, severity=severity, why=reason, evidence=told)
+
+
 def _find_falsified(research: Research) -> Iterator[ConditionFound]:
     """Hypotheses that failed too often in a row, once for each such row. One that the
     agent has given up is none."""
-    least = research.options.falsified_after
+    least = max(1, research.options.falsified_after)
     for known in research.hypotheses.values():
-        if known.consecutive_failures < max(1, least) or known.status == "rejected":
+        if (count := known.consecutive_failures) < least or known.status == "rejected":
             continue
         failed = _list_failures(research, known)
-        lines = [_describe_end(run, end) for run, end in failed[-_SHOWN:]]
+        lines = [_describe_end(run, end) for run, end in failed]
         results = [end.result for _, end in failed if end.result is not None]
         is_worse = (research.is_better(*both) for both in pairwise(results))
         if len(results) == len(failed) > 1 and all(is_worse):
             lines.append(f"{research.metric} got worse with each of these runs")
-        reason = why(
-            "hypothesis_falsified",
-            name=known.id,
-            what=known.description,
-            failures=known.consecutive_failures,
-        )
+        words = {"name": known.id, "what": known.description}
+        reason = why("hypothesis_falsified", **words, failures=count)
         key = f"hypothesis:{known.id}:{failed[0][0].id if failed else ''}"
-        yield ConditionFound(
-            key=key, severity="high", why=reason, evidence=tuple(lines)
-        )
+        yield _warn(key, "high", reason, lines)
 
 
 def _list_failures(research: Research, known: Hypothesis) -> list[tuple[Run, RunEnd]]:
@@ -104,51 +105,35 @@ def _list_failures(research: Research, known: Hypothesis) -> list[tuple[Run, Run
 
 def _find_no_gain(research: Research) -> Iterator[ConditionFound]:
     """Rounds in a row without a gain; anew after as many more."""
-    every, rounds = research.options.rounds_without_gain, research.judged_rounds
-    times = research.rounds_since_improvement // max(1, every)
-    since = len(rounds) - research.rounds_since_improvement
+    count = research.rounds_since_improvement
+    every = research.options.rounds_without_gain
+    since, times = len(research.judged_rounds) - count, count // max(1, every)
     key = f"rounds:{since + times * every}"
     if times < 1 or key in research.warnings:
         return
-    best = {} if research.best is None else {"value": research.best}
-    late = {*rounds[since:]}
+    late = {*research.judged_rounds[since:]}
     lines = [
         _describe_end(run, run.ended)
         for run in research.runs.values()
         if run.ended and run.item.consultation in late
     ]
-    reason = why(
-        "no_gain",
-        rounds=research.rounds_since_improvement,
-        metric=research.metric,
-        run=research.best_run,
-        **best,
-    )
-    told = tuple(lines[-_SHOWN:])
-    yield ConditionFound(key=key, severity="high", why=reason, evidence=told)
+    best = {} if research.best is None else {"value": research.best}
+    words = {"metric": research.metric, "run": research.best_run}
+    yield _warn(key, "high", why("no_gain", rounds=count, **words, **best), lines)
 
 
 def _find_used(uses: tuple[Use, ...]) -> Iterator[ConditionFound]:
     """Budgets of which much is used. Each holds from then on."""
     for use in uses:
-        words = use.words
-        found: list[tuple[str, Severity, Why]] = [
-            (
-                f"used_{use.name}_{percent}",
-                severity,
-                why("budget_used", percent=percent, **words),
-            )
-            for percent, severity in USED_WARNINGS
-            if use.is_used(percent)
-        ]
-        if use.left < LOW_PERCENT / 100:
-            low = why("budget_low", percent=LOW_PERCENT, **words)
-            found.append((f"low_{use.name}", "medium", low))
+        words, name = use.words, use.name
         told = (f"{words['spent']} of {words['limit']} used",)
-        for name, severity, reason in found:
-            yield ConditionFound(
-                key=f"budget_{name}", severity=severity, why=reason, evidence=told
-            )
+        for percent, severity in USED_WARNINGS:
+            if use.is_used(percent):
+                reason = why("budget_used", percent=percent, **words)
+                yield _warn(f"budget_used_{name}_{percent}", severity, reason, told)
+        if use.left < LOW_PERCENT / 100:
+            reason = why("budget_low", percent=LOW_PERCENT, **words)
+            yield _warn(f"budget_low_{name}", "medium", reason, told)
 
 
 _OF_LOSSES: Final = {"plateau": "run_plateau", "divergence": "run_divergence"}
@@ -165,24 +150,23 @@ def _find_ill_losses(
         if code is None or run is None:
             continue
         reason = Why(code, (("run", run), *warned.why.args))
-        yield ConditionFound(key=f"{warned.why.code}:{run}", severity="low", why=reason)
+        yield _warn(f"{warned.why.code}:{run}", "low", reason)
 
 
 def _find_little_use(
     research: Research, runs: Mapping[str, LiveFacts]
 ) -> Iterator[ConditionFound]:
     """Live runs that use their GPUs little, or tell nothing."""
-    most = research.options.no_metric_seconds
     for run in research.live:
         if (known := runs.get(run)) is None:
             continue
         idle = known.idle_gpu_seconds or 0.0
         if idle >= LOW_GPU_SECONDS:
-            reason = why("run_gpu_low", run=run, seconds=idle)
-            yield ConditionFound(key=f"gpu:{run}", severity="low", why=reason)
-        if not known.has_metric and known.seconds >= most:
+            yield _warn(f"gpu:{run}", "low", why("run_gpu_low", run=run, seconds=idle))
+        late = known.seconds >= research.options.no_metric_seconds
+        if late and not known.has_metric:
             reason = why("run_no_metric", run=run, seconds=known.seconds)
-            yield ConditionFound(key=f"no_metric:{run}", severity="low", why=reason)
+            yield _warn(f"no_metric:{run}", "low", reason)
 
 
 def judge_hypothesis(known: Hypothesis, run: Run, ended: RunEnd) -> Hypothesis:
