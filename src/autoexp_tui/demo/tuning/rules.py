@@ -238,12 +238,9 @@ def _make_rate(rate: float, known: Known, base: Run | None) -> Item:
 
 def _study_patience(known: Known, base: Run) -> Study:
     rate = spell(float(read_override(base, "lr")) / _SLOWER)
-    given, beat = (
-        (f"lr={rate}", f"samples={_LONGER * base['step']}"),
-        _beat(base, known),
-    )
+    given = (f"lr={rate}", f"samples={_LONGER * base['step']}")
     note = f"{base['run_id']} at a small part of its rate, for ten times as long"
-    item = _make_item("patience", "", note, *given, expects=beat)
+    item = _make_item("patience", "", note, *given, expects=_beat(base, known))
     claim = "A low learning rate wins when a run is ten times as long."
     return _conclude("patience", claim, [item], known)
 
@@ -252,19 +249,17 @@ def _study_batches(known: Known, base: Run) -> Study:
     """The next size when the last one has shown something, until a warning fires."""
     rate, beat = f"lr={read_override(base, 'lr')}", _beat(base, known)
     note, items = f"{base['run_id']} with another batch", list[Item]()
-    status, learnt = "", "the largest was tried"
     for size in _BATCHES:
         given = (rate, f"batch_size={size}")
         items.append(_make_item("batch", size, note, *given, expects=beat))
         run = known.find_ended(f"batch{size}")
         if run is None or run["status"] == "failed":
-            status, learnt = "open", f"batch{size} is to tell"
             break
-        status = "confirmed" if run["met"] else "rejected"
-    if "batch" in known.falsified:
-        status, learnt = "rejected", "given up: warned of its failures in a row"
     claim = "A larger batch lowers the loss after the same number of samples."
-    return Study(id="batch", claim=claim, status=status, items=items, learnt=learnt)
+    study = _conclude("batch", claim, items, known)
+    is_last = run is not None and run["status"] != "failed"
+    is_over = is_last or "batch" in known.falsified
+    return study if is_over else replace(study, status="open")
 
 
 def _study_widths(known: Known, base: Run) -> Study:
