@@ -46,6 +46,26 @@ def test_a_program_of_npm_is_read_with_its_prefix(tmp_path: Path) -> None:
     assert found == [tmp_path / "codex", real, tmp_path / "node"]
 
 
+def test_a_program_of_another_python_is_read_with_that_and_a_shim_with_its_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, env, shim = (
+        tmp_path / name for name in ("base", "env", "pyenv/shims/python3")
+    )
+    for path in (base / "lib/python3.12/os.py", base / "bin/python3.12", shim):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (env / "bin").mkdir(parents=True)
+    (env / "pyvenv.cfg").touch()
+    (env / "bin/python").symlink_to(base / "bin/python3.12")
+    tool = env / "bin/tool"
+    assert {env, base, base / "bin/python3.12"} < {*list_program_paths(tool)}
+    assert tmp_path / "pyenv" in list_program_paths(shim)
+    for home in (base, base / "user"):  # nobody's home is a program's
+        monkeypatch.setenv("HOME", str(home))
+        assert base not in list_program_paths(base / "bin/python3.12")
+
+
 def test_a_path_that_is_not_absolute_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="not absolute"):
         Profile((Path("here"),), PRIVATE, PRIVATE)

@@ -98,13 +98,27 @@ def find_executable(name: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def list_program_paths(program: Path) -> Iterator[Path]:
-    """A program, the links it is reached by, and, of one that npm installed, the prefix
-    that its node lies in."""
+    """A program, the links it is reached by, and what each of these lives of."""
     while True:
         yield program
-        parts = program.parts
-        if "node_modules" in parts:  # PREFIX/lib/node_modules/...
-            yield Path(*parts[: parts.index("node_modules") - 1])
+        yield from _list_homes(program)
         if not program.is_symlink():
             return
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
+
+
+def _list_homes(program: Path) -> Iterator[Path]:
+    """Of one that npm installed, the prefix that its node lies in; of a shim (pyenv and
+    the like), what it leads to; of what lies in the `bin` of a Python, all of that. A
+    person's home is none, nor is what that lies in."""
+    parts = program.parts
+    if "node_modules" in parts:  # PREFIX/lib/node_modules/...
+        yield Path(*parts[: parts.index("node_modules") - 1])
+    root, home = program.parent.parent, Path.home()
+    if root in (home, *home.parents):
+        return
+    is_python = (root / "pyvenv.cfg").exists() or any(root.glob("lib/python3*/os.py"))
+    if is_python or program.parent.name == "shims":
+        yield root
+    if is_python and not program.name.startswith("python"):  # its first line names it
+        yield from list_program_paths(root / "bin" / "python")
