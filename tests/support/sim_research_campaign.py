@@ -170,20 +170,23 @@ class ResearchPerson(PolicyPerson):
             return
         elif lasting := self._find_lasting(state):
             self.order(lasting)
-        elif self._is_far(state):
-            self.order(EndResearch(reason="it waits for ever"))
+        elif wanted := self._end_wait(state):
+            self.order(wanted)
         elif (end := state.asks.get("end")) and end.approved is False:
             self.order(EndResearch(reason="it is enough"))
         elif any(job.state in NOT_STARTED for job in state.jobs.values()):
             self.order(Submit())
 
-    def _is_far(self, state: SessionState) -> bool:
-        """Whether agents wait for days: a clock was set after a service had told when
-        it is back."""
+    def _end_wait(self, state: SessionState) -> Any:
+        """The order that ends a wait for agents which nobody else ends."""
         research = find_research(state)
         if research is None or research.agents_wait is None or research.stopped:
-            return False
-        return research.resume_at > state.t + 86_400
+            return None
+        if research.is_hopeless:
+            return Consult()
+        # A clock was set after a service had told when it is back.
+        is_far = research.resume_at > state.t + 86_400
+        return EndResearch(reason="it waits for ever") if is_far else None
 
     def _find_lasting(self, state: SessionState) -> Any:
         """The order that ends a call or a run that never ends by itself."""
