@@ -156,16 +156,17 @@ def _read_answer(
             assert stream is not None
             selector.register(stream, selectors.EVENT_READ, kept)
         while selector.get_map() and len(data) <= most:
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            left = deadline - time.monotonic()
+            ready = selector.select(left) if left > 0 else ()
+            if not ready:
+                process.kill()
+                problem = f"git did not answer: nothing for {seconds:g} s"
+                raise EnvironmentFailed(problem)
             for key, _ in ready:
                 key.data.extend(part := os.read(key.fd, _PART))
                 if not part:
                     selector.unregister(key.fileobj)
             del complaint[_MOST_COMPLAINT:]
-            if not ready:
-                process.kill()
-                problem = f"git did not answer: nothing for {seconds:g} s"
-                raise EnvironmentFailed(problem)
     if len(data) > most:
         process.kill()
     return bytes(data), process.wait(), bytes(complaint)
