@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.actions.policy_commands import OrderRefused, PolicyCommand
 from autoexp_tui.model.agents import Outcome
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.research import effects, events
@@ -38,6 +39,19 @@ def _require_item(research: Research, name: str) -> Item:
     return item
 
 
+def check_item(research: Research, item: Item, place: int | None) -> Item:
+    """An item of a person's with its criteria in canonical text; raises OrderRefused:
+    it cannot be put to that place, as `PutItem.place` has it."""
+    try:
+        read = read_criteria(pick(item, "kill_criteria", "expects"))
+    except Unusable as unusable:
+        raise OrderRefused(str(unusable)) from None
+    problem = effects.find_objection(research, item, place)
+    if problem := problem or find_name_problem(item.id):
+        raise OrderRefused(problem)
+    return replace(item, **dict[str, Any](read))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutItem(_OfResearch, kind="put_item"):
     """Insert an item into the list, or give the one of its id another content. It is
@@ -49,15 +63,7 @@ class PutItem(_OfResearch, kind="put_item"):
 
     def change(self, context: DecisionContext, research: Research, by: str) -> None:
         item = replace(self.item, by=by or "a person", jobs=())
-        keys = ("kill_criteria", "expects")
-        try:
-            read = read_criteria({key: getattr(item, key) for key in keys})
-        except Unusable as unusable:
-            raise OrderRefused(str(unusable)) from None
-        item = replace(item, **dict[str, Any](read))
-        problem = effects.find_objection(research, item, self.place)
-        if problem := problem or find_name_problem(item.id):
-            raise OrderRefused(problem)
+        item = check_item(research, item, self.place)
         if item.id in effects.list_planned(context.state.pending.values()):
             raise OrderRefused(f"{item.id} is being planned already")
         emit_order(context, effects.PlanItem(item=item, place=self.place))

@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.actions.policy_commands import OrderRefused
 from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.model.commands import AnswerAsk, Command
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override, mask_text
-from autoexp_tui.research.answer import Unusable, find_name_problem, read_criteria
 from autoexp_tui.research.commands import (
     Consult,
     EndCall,
@@ -21,8 +21,8 @@ from autoexp_tui.research.commands import (
     PutItem,
     RemoveItem,
     TellAgent,
+    check_item,
 )
-from autoexp_tui.research.effects import find_objection
 from autoexp_tui.research.state import Item
 from autoexp_tui.text.spelling import duration, format_number, plural
 
@@ -116,10 +116,10 @@ def ask_edit(research: Research, item: Item, mask: MaskRules) -> Question:
     item = replace(item, jobs=())
 
     def fill(texts: Mapping[str, str]) -> Command:
-        made = _read_item(item, texts, mask)
+        made = _require_sound(research, _read_item(item, texts, mask), None)
         if made == item:
             raise AnswerError("nothing is changed")
-        return PutItem(item=_require_sound(research, made, None))
+        return PutItem(item=made)
 
     told = "It is planned anew; what does not plan is told, and changes nothing."
     return Question(
@@ -141,8 +141,6 @@ def ask_insert(research: Research, place: int, planned: Collection[str]) -> Ques
 
     def fill(texts: Mapping[str, str]) -> Command:
         item = _read_item(Item(id=texts["id"].strip()), texts, NO_RULES)
-        if problem := find_name_problem(item.id):
-            raise AnswerError(problem)
         return PutItem(item=_require_sound(research, item, place), place=place)
 
     told = f"It is put at place {place + 1} of the list. Answers leave it there."
@@ -189,9 +187,6 @@ def _read_item(item: Item, texts: Mapping[str, str], mask: MaskRules) -> Item:
     }
     try:
         overrides = [shown.get(one, one) for one in shlex.split(texts["overrides"])]
-        read = read_criteria(texts)
-    except Unusable as unusable:
-        raise AnswerError(str(unusable)) from None
     except ValueError as error:
         raise AnswerError(f"overrides: {error}") from error
     gpus = texts["gpus"]
@@ -200,8 +195,8 @@ def _read_item(item: Item, texts: Mapping[str, str], mask: MaskRules) -> Item:
     return replace(
         item,
         overrides=tuple(overrides),
-        kill_criteria=read["kill_criteria"],
-        expects=read["expects"],
+        kill_criteria=texts["kill_criteria"],
+        expects=texts["expects"],
         depends_on=tuple(texts["depends_on"].replace(",", " ").split()),
         gpus=int(gpus) if gpus else None,
         note=texts["note"],
@@ -212,10 +207,11 @@ def _read_item(item: Item, texts: Mapping[str, str], mask: MaskRules) -> Item:
 
 
 def _require_sound(research: Research, item: Item, place: int | None) -> Item:
-    """The same item; raises AnswerError where the engine would refuse it."""
-    if problem := find_objection(research, item, place):
-        raise AnswerError(problem)
-    return item
+    """The item as the engine takes it; raises AnswerError where it refuses it."""
+    try:
+        return check_item(research, item, place)
+    except OrderRefused as refused:
+        raise AnswerError(str(refused)) from None
 
 
 def ask_note() -> Question:
