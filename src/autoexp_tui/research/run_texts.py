@@ -68,28 +68,33 @@ def name_hypothesis(item: Item) -> str:
     return item.hypothesis or "of no hypothesis"
 
 
-def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
-    """A run that goes on: where it stands, and where its criteria do."""
-    spent, metric = measure_seconds(run, view), view.research.metric
+def list_running(run: Run, view: View, live: Mapping[str, Live]) -> Mapping[str, str]:
+    """Where a run that goes on stands, and where its criteria do."""
+    metric = view.research.metric
     details = list_purpose(run.item, view.research, view.mask)
     main = choose_main(readings := read_jobs(run, view, live))
     if main is None:
-        details["Progress"] = "its jobs have not joined yet"
-    else:
-        states = count_kinds(one.job.state.lower() for one in readings)
-        details |= {
-            "Jobs": f"{states}; below {main.job.name}" if readings[1:] else "",
-            "Progress": _tell_progress(main, metric),
-            "Trend": _tell_trend(main.live.curves.get(metric)),
-            "GPU util": describe_gpus([main]),
-            "Kill criteria": _tell_criteria(view, run, main),
-            "Log": find_log(main.job),
-        }
-    attempts = (one.job.attempt for one in readings if one.job.state in ACTIVE)
+        return details | {"Progress": "its jobs have not joined yet"}
+    states = count_kinds(one.job.state.lower() for one in readings)
+    return details | {
+        "Jobs": f"{states}; below {main.job.name}" if readings[1:] else "",
+        "Progress": _tell_progress(main, metric),
+        "Trend": _tell_trend(main.live.curves.get(metric)),
+        "GPU util": describe_gpus([main]),
+        "Kill criteria": _tell_criteria(view, run, main),
+        "Log": find_log(main.job),
+    }
+
+
+def describe_running(run: Run, view: View, live: Mapping[str, Live]) -> str:
+    """A run that goes on."""
+    jobs, spent = list_jobs(run, view.jobs), measure_seconds(run, view)
+    attempts = (job.attempt for job in jobs if job.state in ACTIVE)
     ids = dict.fromkeys(gpu for one in attempts if one for gpu in one.gpus)
     gpus = plural(run.gpus, "GPU") + (f": {', '.join(ids)}" if ids else "")
     began = duration(spent) if spent else "not begun"
-    return write_block(f"→ {run.id} ({gpus}, {began})", details.items())
+    details = list_running(run, view, live).items()
+    return write_block(f"→ {run.id} ({gpus}, {began})", details)
 
 
 def _tell_progress(one: Reading, metric: str) -> str:
@@ -168,8 +173,21 @@ def describe_completed(run: Run, view: View) -> str:
     return clean_line(" | ".join(cells), _MOST_ROW)
 
 
+def list_failed(run: Run, view: View) -> Mapping[str, str]:
+    """Why a run did not complete, and what was done about it."""
+    fixed, problem = run.fix_applied, run.ended.problem if run.ended else ""
+    if fixed and (again := view.research.runs.get(run.fix_relaunch)):
+        became = again.ended.outcome if again.ended else "running"
+        fixed += f" ({became}), as {again.id}"
+    return list_purpose(run.item, view.research, view.mask) | {
+        "Problem": run.kill_shown or problem,
+        "Fixed": fixed,
+        "Log": "".join(map(find_log, list_jobs(run, view.jobs)[-1:])),
+    }
+
+
 def describe_failed(run: Run, view: View) -> str:
-    """A run that did not complete, and what was done about it."""
+    """A run that did not complete."""
     end = run.ended
     assert end is not None
     told = (
@@ -180,17 +198,7 @@ def describe_failed(run: Run, view: View) -> str:
         f" after {duration(measure_seconds(run, view))}",
         "" if end.result is None else f", result {format_number(end.result)}",
     )
-    fixed = run.fix_applied
-    if fixed and (again := view.research.runs.get(run.fix_relaunch)):
-        became = again.ended.outcome if again.ended else "running"
-        fixed += f" ({became}), as {again.id}"
-    details = {
-        **list_purpose(run.item, view.research, view.mask),
-        "Problem": run.kill_shown or end.problem,
-        "Fixed": fixed,
-        "Log": "".join(map(find_log, list_jobs(run, view.jobs)[-1:])),
-    }
-    return write_block("".join(told), details.items())
+    return write_block("".join(told), list_failed(run, view).items())
 
 
 def count_free_gpus(research: Research) -> int:

@@ -24,9 +24,9 @@ from autoexp_tui.research.jobs import find_call_dir
 from autoexp_tui.research.ports import View
 from autoexp_tui.research.run_texts import (
     count_free_gpus,
-    describe_failed,
-    describe_running,
+    list_failed,
     list_purpose,
+    list_running,
 )
 from autoexp_tui.research.state import (
     Consultation,
@@ -339,15 +339,13 @@ def _list_run(loop: Loop, run: Run) -> Pairs:
     )
     if run.ended is None:
         live = {one.name: one.live for one in jobs if not one.record.ended}
-        told = describe_running(run, view, live)
+        told = list_running(run, view, live)
     else:
-        told = describe_failed(run, view)
+        told = list_failed(run, view)
         yield "Ended", f"{loop.tell_time(run.ended.at)} {run.ended.outcome}"
         yield "Result", f"{format_metric(run.ended.result)}  {run.ended.shown}".rstrip()
-    for row in told.splitlines()[1:]:
-        label, colon, rest = row.strip().partition(": ")
-        label = "Ends if" if label == "Kill criteria" else label
-        yield (label, rest) if colon else ("", row.strip())
+    for label, text in told.items():
+        yield "Ends if" if label == "Kill criteria" else label, text
     yield "Ends if", run.item.kill_criteria if run.ended or not jobs else ""
     yield from _list_origin(run.item)
     yield "GPUs", str(run.gpus) if run.gpus else ""
