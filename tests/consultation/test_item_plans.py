@@ -105,6 +105,7 @@ def test_an_item_becomes_a_job_of_the_sessions_config(
     assert job.log_dir == f"{place}/state/s1/research/logs/a_lr3"
     assert (job.index, job.family, job.stage, job.place) == (0, "a", "", "main")
     assert job.trial
+    assert job.parameters == {"lr": "3"}  # by which results tell it from others
     assert made.items[0].wanted_gpus == 2
     assert job.own_rules == plan.monitoring
     record = provenance.load_record(Path(job.config_record))

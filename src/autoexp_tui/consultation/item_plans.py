@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING, Final
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.errors import AutoexpError, Problem, UsageError
 from autoexp_tui.model.specs import count_gpus
-from autoexp_tui.planning.overrides import escape_dollars, format_override
+from autoexp_tui.planning.overrides import (
+    escape_dollars,
+    format_override,
+    read_override_key,
+)
 from autoexp_tui.research.options import watch_for_research
-from autoexp_tui.research.overrides import find_overrides_problem
+from autoexp_tui.research.overrides import CLOSED, find_overrides_problem
 from autoexp_tui.research.ports import PlannedItems
 from autoexp_tui.storage.provenance import record_path
 from autoexp_tui.text.sanitize import clean_line
@@ -141,11 +145,13 @@ def _build_jobs(
             raise UsageError(message, f"overrides: {text}", "give it a value")
     record = str(record_path(Path(planned.state_dir), planned.plan_id))
     is_one = len({job.family for job in planned.jobs}) == 1
+    values = dict(_list_values(item))
     return tuple(
         replace(
             move(job),
             index=0,
             family=item.id if is_one else f"{item.id}_{job.family}",
+            parameters={**job.parameters, **values},
             rules="",
             own_rules=watch_for_research(planned.rules_of(job)),
             config_record=record,
@@ -154,6 +160,16 @@ def _build_jobs(
         )
         for job in planned.jobs
     )
+
+
+def _list_values(item: Item) -> Iterator[tuple[str, str]]:
+    """What the item sets of a person's own keys, and of what a program is given: tables
+    of jobs and of results tell runs apart by it."""
+    for text in item.overrides:
+        key, value = read_override_key(text), text.partition("=")[2].strip("'\"")
+        is_own = key.partition(".")[0] not in CLOSED
+        if value and (is_own or key.startswith("backend.")):
+            yield key, value
 
 
 def _give_gpus(job: JobSpec, gpus: int) -> JobSpec:

@@ -166,6 +166,14 @@ def test_what_waits_for_a_slot_behind_a_guess_is_guessed_as_well() -> None:
     assert estimate_ends(build_session(session_of(jobs, 1))).stages["s0"].guessed
 
 
+def test_a_session_that_jobs_may_join_ends_after_what_is_known_of_it() -> None:
+    grows = replace(session_of([RUNS]), open_ends=("depth 1 of 3",))
+    found = estimate_ends(build_session(grows))
+    assert found.session is not None
+    assert format_end(found.session, T0) == "after ~08:57"
+    assert format_end(found.stages["s0"], T0) == "~08:57"
+
+
 def find_end(snapshot: Snapshot) -> float:
     """When a session ends whose stages have all shown how fast they are."""
     end = estimate_ends(build_session(snapshot)).session

@@ -239,7 +239,10 @@ def estimate_ends(session: SessionView) -> Ends:
         stages.setdefault(job.stage, []).append(ends[job.name])
     last = {stage: _find_last(found) for stage, found in stages.items()}
     known = {stage: end for stage, end in last.items() if end and not end.least}
-    return Ends(_find_last(ends.values()), known)
+    whole = _find_last(ends.values())
+    if whole and session.snapshot.open_ends:  # jobs may join that nobody knows yet
+        whole = whole._replace(least=True)
+    return Ends(whole, known)
 
 
 def _find_last(ends: Iterable[End]) -> End | None:
