@@ -135,8 +135,10 @@ async def test_a_mark_asks_for_a_reason_and_can_be_taken_away() -> None:
     part = find_part(shown).fork()
     marked = replace(part.evaluations["e1"], mark=Mark(choice="reject", reason="no"))
     part.evaluations["e1"] = marked
+    part.evaluations["e3"] = replace(part.evaluations["e3"], mark=marked.mark)
     async with cockpit(with_part(shown, part)) as seat:
-        await seat.see("6 j", tree="✗ rejected", detail="reject by : no")
+        await seat.see("6 G", tree="▸ sweep", detail="reject by : no")
+        await seat.see("g j", tree="✗ rejected", detail="reject by : no")
         await seat.see("X hear y", dialog="type the reason first")
         await seat.order("2 y", MarkEvaluation(evaluation="e1", choice=None))
 

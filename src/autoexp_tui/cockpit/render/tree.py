@@ -312,10 +312,10 @@ class TreeOutline(Outline):
             of = f" ({node.evaluation})" if node.evaluation else ""
             tried = (f"depth {one.depth + 1}", _describe_tries(one)) if one else ()
             yield "On", ", ".join(filter(None, (f"{node.id}{of}", *tried)))
+        if one is not None and one.mark is not None:
+            yield "Mark", f"{one.mark.choice} by {one.mark.by}: {one.mark.reason}"
         if one is None or (judged := one.judgement) is None:
             return
-        if one.mark is not None:
-            yield "Mark", f"{one.mark.choice} by {one.mark.by}: {one.mark.reason}"
         gate, ranked = judged.gate, self.ranked.get(one.id)
         for word in (gate.refusals or (gate.why,)) if gate else ():
             yield "Gate", sentence(word, 0.0) if word != reason else ""

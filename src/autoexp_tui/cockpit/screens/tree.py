@@ -80,6 +80,7 @@ class TreeScreen(OutlineScreen):
         elif (signature := sign_tree(tree)) == self._signature and known is not None:
             self.outline = replace(known, tree=tree, session=session)
         elif len(tree.evaluations) >= _MANY:
+            self._is_busy = True
             self.run_worker(self._lay_out(tree, session))
         else:
             self._signature = signature
@@ -87,7 +88,6 @@ class TreeScreen(OutlineScreen):
         return self.outline
 
     async def _lay_out(self, tree: Tree, session: SessionView) -> None:
-        self._is_busy = True
         try:
             self.outline = await self.context.background.fetch(
                 "outline", lambda: build_outline(tree, session)
