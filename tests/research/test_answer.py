@@ -224,12 +224,13 @@ def test_an_item_with_other_work_is_planned_anew() -> None:
     research = make_research()
     job = JobSpec(name="r2_a", index=0, command=("true",), output_dir="o", log_dir="l")
     research.items = (replace(research.items[0], jobs=(job,)), *research.items[1:])
-    noted, changed = (
+    noted, changed, wider = (
         read(research, experiment_list=[{"id": "r2", **one}]).items or ()
-        for one in ({"note": "x"}, {"overrides": ["lr=5"]})
+        for one in ({"note": "x"}, {"overrides": ["lr=5"]}, {"gpu_requirement": 2})
     )
     assert (noted[0].jobs, noted[0].kill_criteria) == ((job,), "loss > 9")
     assert (changed[0].jobs, changed[0].consultation) == ((), "c5")
+    assert (wider[0].jobs, wider[0].gpus) == ((), 2)
 
 
 def test_of_an_item_of_the_list_a_bad_change_alone_is_left_out() -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.event import pick
 from autoexp_tui.research.criteria import (
     CriteriaRefused,
     format_criteria,
@@ -48,6 +49,8 @@ _CONFIG: Final = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*", re.ASCII)
 _ITEM_TEXTS: Final = ("hypothesis", "config_ref", "baseline_run", "note", "code_ref")
 _ITEM_LISTS: Final = ("overrides", "depends_on")
 _ITEM_CRITERIA: Final = ("kill_criteria", "expects")
+_WORK: Final = ("overrides", "config_ref", "code_ref", "gpus")
+"""By which the jobs of an item are planned."""
 
 
 def _make_object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -295,7 +298,8 @@ class _Reader:
             raise Unusable(problem)
         if item == was:
             return was
-        jobs = was.jobs if is_same_work(item, was) else ()
+        is_same = pick(item, *_WORK) == pick(was, *_WORK)
+        jobs = was.jobs if is_same else ()
         return replace(item, consultation=self.consultation, jobs=jobs)
 
     def _list_problems(self, item: Item) -> Iterator[str]:
@@ -348,12 +352,6 @@ def _describe_wait(name: str, other: str, graph: Mapping[str, Sequence[str]]) ->
     if other not in graph:
         return f"it depends on {other}, which is no run and no item of the list"
     return f"it depends on {other}, which can never begin"
-
-
-def is_same_work(one: Item, other: Item) -> bool:
-    """Whether the jobs of two items would be the same."""
-    work = (one.overrides, one.config_ref, one.code_ref)
-    return work == (other.overrides, other.config_ref, other.code_ref)
 
 
 def _get_name(raw: Mapping[str, Any]) -> str:
