@@ -172,15 +172,18 @@ class ResearchPerson(PolicyPerson):
             self.order(lasting)
         elif wanted := self._end_wait(state):
             self.order(wanted)
-        elif (end := state.asks.get("end")) and end.approved is False:
-            self.order(EndResearch(reason="it is enough"))
         elif any(job.state in NOT_STARTED for job in state.jobs.values()):
             self.order(Submit())
 
     def _end_wait(self, state: SessionState) -> Any:
-        """The order that ends a wait for agents which nobody else ends."""
-        research = find_research(state)
-        if research is None or research.agents_wait is None or research.stopped:
+        """The order that ends what nobody else ends: a wait for agents, or a research
+        that finds nothing to try."""
+        research, end = find_research(state), state.asks.get("end")
+        if research is None or research.stopped:
+            return None
+        if end and end.approved is False:
+            return EndResearch(reason="it is enough")
+        if research.agents_wait is None:
             return None
         if research.is_hopeless:
             return Consult()
