@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -41,7 +41,7 @@ from autoexp_tui.cockpit.state.stages import name_stage
 from autoexp_tui.cockpit.widgets.pane import FieldsPane, find_fitting
 from autoexp_tui.telemetry.results import (
     DIGITS,
-    HeatCell,
+    Groups,
     HeatMap,
     Measure,
     ResultTable,
@@ -76,6 +76,57 @@ class Shown(NamedTuple):
     cells: int
 
 
+def choose_columns(
+    table: ResultTable, cells: int, at: int
+) -> tuple[Sequence[Shown], int]:
+    """What stands beside each other, and how many columns do not: the first parameters
+    stay, of the rest so many as fit about the cursor's at place `at`."""
+    compares = table.baseline is not None
+    return _choose_columns(table.groups, table.measures, compares, cells, at)
+
+
+@lru_cache(maxsize=1)  # once for all rows
+def _choose_columns(
+    groups: Groups,
+    measures: Sequence[Measure],
+    compares: bool,  # noqa: FBT001 - a key of the cache
+    cells: int,
+    column: int,
+) -> tuple[Sequence[Shown], int]:
+    usual = _VALUE + (_VALUE + 4) * groups.is_averaged + (_VALUE + 2) * compares
+    widths, axes = {-1: _RUNS}, len(groups.axes)
+    for place, axis in enumerate(groups.axes):
+        widest = max(map(cell_len, (axis.label, *axis.shown[:200])))
+        widths[place] = min(_WIDEST_VALUE, widest + 2)
+    for place, measure in enumerate(measures, axes):
+        needed = usual + _VALUE * (measure.how != "last")
+        widths[place] = max(needed, cell_len(str(measure)) + 2)
+    pinned, left = 0, cells
+    while pinned < axes and cells - left + widths[pinned] <= cells * 45 // 100:
+        left -= widths[pinned] + 2
+        pinned += 1
+    rest = [*range(pinned, axes), -1, *range(axes, axes + len(measures))]
+    at = rest.index(column) if column in rest else len(rest) - 1
+    if column < axes and column not in rest:
+        at = 0
+    shown = [at]
+    while True:
+        before, after = shown[0] - 1, shown[-1] + 1
+        used = sum(widths[rest[one]] + 2 for one in shown)
+        if before >= 0 and used + widths[rest[before]] <= left:
+            shown.insert(0, before)
+        elif after < len(rest) and used + widths[rest[after]] <= left:
+            shown.append(after)
+        else:
+            break
+    places = (*range(pinned), *(rest[one] for one in shown))
+    columns = [Shown(place, widths[place]) for place in places]
+    spare = left - sum(one.cells + 2 for one in columns[pinned:])
+    if spare > 0 and columns[-1].place >= axes:  # reasons have room
+        columns[-1] = Shown(columns[-1].place, columns[-1].cells + spare)
+    return columns, len(rest) - len(shown)
+
+
 class ResultsPane(FieldsPane):
     """Rows sorted by a column, or a heat map of them; `column`: its place among the
     table's heads, or the field of the heat map."""
@@ -107,8 +158,6 @@ class ResultsPane(FieldsPane):
     _groups_of: tuple[object, ...] = ()
     _sessions: Sequence[SessionView] = ()
     """Those that the table is of, in the order of its sources."""
-    _columns: tuple[Sequence[Shown], int] = ((), 0)
-    _columns_of: tuple[object, ...] = ()
 
     def renew(self) -> None:
         """Take the newest values; group the runs of a plan that is new."""
@@ -267,12 +316,8 @@ class ResultsPane(FieldsPane):
             return ()
         if self.heat is None:
             return (self.rows[self.cursor],)
-        return found.rows if (found := self._find_field()) else ()
-
-    def _find_field(self) -> HeatCell | None:
-        if self.heat is None or not self.keys:
-            return None
-        return self.heat.cells.get((self.key, self.heat.across.values[self.column]))
+        found = self.heat.cells.get((self.key, self.heat.across.values[self.column]))
+        return found.rows if found else ()
 
     def find_jobs(self) -> tuple[JobView, ...]:
         """Of the own session alone: nothing is done to the jobs of others."""
@@ -346,68 +391,13 @@ class ResultsPane(FieldsPane):
         at = "" if self.is_in_order else f" at {clock_time(self.sorted_at, now)}"
         return f"by {head}, {'lowest' if rising else 'highest'} first{at}"
 
-    def choose_columns(self, cells: int) -> tuple[Sequence[Shown], int]:
-        """What stands beside each other, and how many columns do not: the first
-        parameters stay, of the rest so many as fit about the cursor's."""
-        table = self.table
-        assert table is not None
-        of = (table.groups, table.measures, table.baseline, cells, self.column)
-        if self._columns_of == of:  # once for all rows
-            return self._columns
-        self._columns_of, self._columns = of, self._choose_columns(table, cells)
-        return self._columns
-
-    def _choose_columns(
-        self, table: ResultTable, cells: int
-    ) -> tuple[Sequence[Shown], int]:
-        widths = self._measure_widths(table)
-        axes, pinned, left = len(table.groups.axes), 0, cells
-        while pinned < axes and cells - left + widths[pinned] <= cells * 45 // 100:
-            left -= widths[pinned] + 2
-            pinned += 1
-        rest = [*range(pinned, axes), -1, *range(axes, len(table.heads))]
-        at = rest.index(self.column) if self.column in rest else len(rest) - 1
-        if self.column < axes and self.column not in rest:
-            at = 0
-        shown = [at]
-        while True:
-            before, after = shown[0] - 1, shown[-1] + 1
-            used = sum(widths[rest[one]] + 2 for one in shown)
-            if before >= 0 and used + widths[rest[before]] <= left:
-                shown.insert(0, before)
-            elif after < len(rest) and used + widths[rest[after]] <= left:
-                shown.append(after)
-            else:
-                break
-        places = (*range(pinned), *(rest[one] for one in shown))
-        columns = [Shown(place, widths[place]) for place in places]
-        spare = left - sum(one.cells + 2 for one in columns[pinned:])
-        if spare > 0 and columns[-1].place >= axes:  # reasons have room
-            columns[-1] = Shown(columns[-1].place, columns[-1].cells + spare)
-        return columns, len(rest) - len(shown)
-
-    def _measure_widths(self, table: ResultTable) -> dict[int, int]:
-        widths = {-1: _RUNS}
-        for at, one in enumerate(table.groups.axes):
-            texts = (one.label, *one.shown[:200])
-            widths[at] = min(_WIDEST_VALUE, max(map(cell_len, texts)) + 2)
-        for at, measure in enumerate(table.measures, len(table.groups.axes)):
-            cells = (
-                _VALUE
-                + (_VALUE + 4) * table.groups.is_averaged
-                + _VALUE * (measure.how != "last")
-            )
-            cells += (_VALUE + 2) * (table.baseline is not None)
-            widths[at] = max(cells, cell_len(str(measure)) + 2)
-        return widths
-
     def build_head(self, cells: int) -> Sequence[Line]:
         table = self.table
         if table is None or not self.keys:
             return ()
         if self.heat is not None:
             return (self._build_heat_head(self.heat, cells),)
-        shown, hidden = self.choose_columns(cells - self.lead)
+        shown, hidden = choose_columns(table, cells - self.lead, self.column)
         parts = [Span(" " * self.lead)]
         for place, width in shown:
             head = "runs" if place < 0 else outside(table.heads[place])
@@ -428,7 +418,7 @@ class ResultsPane(FieldsPane):
             return self._build_heat_row(self.heat, place, cells)
         table, at, parts = self.table, self.rows[place], []
         jobs = self.list_jobs(at)
-        for column, width in self.choose_columns(cells)[0]:
+        for column, width in choose_columns(table, cells, self.column)[0]:
             measure = table.find_measure(column)
             content: Line
             if column < 0:
