@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.tree import views
 from autoexp_tui.tree.views import list_run, list_search, render_summary, write_manifest
 from tests.support.fake_script import RunScript
 from tests.tree.fake_trees import FakeTrees
@@ -96,3 +97,7 @@ def test_the_summary_has_a_row_an_evaluation_and_the_best_path(manifest: Tree) -
     rows = [line.split(" | ")[0] for line in path.splitlines() if line[:3] == "| n"]
     assert rows == ["| node", "| n0", "| n2", "| n3"]
     assert write_manifest({}, {}).startswith('{\n "manifest_version": 1')
+
+
+def test_a_title_is_no_markup_of_the_summary() -> None:
+    assert views._cell(r"<img src=x> a|b \ c") == r"\<img src=x> a\|b \\ c"

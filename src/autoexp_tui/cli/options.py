@@ -68,7 +68,7 @@ FIRST_FAMILY: Final = option(
 )
 QUIET: Final = option("--quiet", "say nothing until the end")
 _COMMON: Final = (
-    option("--config-ref", "the primary config (exp)", "NAME"),
+    option("--config-ref", "the primary config (else the example)", "NAME"),
     option(
         "-C --config-dir",
         "its root (default ./config if there; the shipped one comes last)",

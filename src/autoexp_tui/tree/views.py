@@ -8,6 +8,7 @@ about. The summary is made of `search` alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -409,7 +410,7 @@ def _render_row(cells: Iterable[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    return clean_line(text).replace("\\", "\\\\").replace("|", "\\|")
+    return re.sub(r"([\\|<])", r"\\\1", clean_line(text))
 
 
 def _spell(number: float | None) -> str:
