@@ -20,7 +20,7 @@ from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import PendingEffect
-from autoexp_tui.model.states import why
+from autoexp_tui.model.states import JobState, why
 from autoexp_tui.research.commands import (
     AcknowledgeCondition,
     Consult,
@@ -196,6 +196,14 @@ async def test_a_call_is_ended_after_five_seconds_unless_that_is_undone() -> Non
         await seat.play("K hear y")
         seat.clock.advance(6)
         await seat.order("j", EndCall(consultation="c3"))
+
+
+async def test_an_answer_that_is_being_read_is_not_told_to_be_done() -> None:
+    shown = researching()
+    *runs, call = shown.jobs
+    jobs = (*runs, replace(call, state=JobState.COMPLETED))
+    async with cockpit(replace(shown, jobs=jobs)) as seat:
+        await seat.see("7", research="▸ reading   c3")
 
 
 async def test_lower_case_twins_do_nothing_and_what_has_ended_is_told() -> None:

@@ -176,8 +176,11 @@ def _find_call_state(loop: Loop, one: Consultation) -> tuple[State, str]:
     if one.ended_lived is None and one.ending:
         return ("◂", "ending", "running"), f"ended by {one.ending}"
     if one.ended_lived is None:
-        spent = duration(loop.session.now - one.opened_at)
-        return describe_job(loop.session.find_job(one.job)), f"for {spent}"
+        job = loop.session.find_job(one.job)
+        has_answered = job is not None and job.record.ended
+        reading: State = ("▸", "reading", "running")
+        state = reading if has_answered else describe_job(job)
+        return state, f"for {duration(loop.session.now - one.opened_at)}"
     if one.outcome is not Outcome.OK:
         return ("✗", str(one.outcome).replace("_", " "), "failed"), one.problem
     told = [
