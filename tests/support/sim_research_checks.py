@@ -714,7 +714,7 @@ def _names(text: str, name: str) -> bool:
 
 def _edit(event: told.ItemsEdited, research: Research) -> Iterator[str]:
     """A person changes one item at a time."""
-    listed = event.list_items(research)
+    listed = event.list_items(research) or ()
     gone, new, other = _compare(research.items, listed)
     name = event.what.split()[0]
     if {*gone, *new, *other} - {name}:

@@ -3,7 +3,7 @@ decides."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Final, Literal
 
@@ -192,13 +192,10 @@ class AnswerRead(_OfResearch):
     def fold(self, research: Research, record: Recorded) -> None:
         one = research.consultations[self.consultation]
         if self.is_sent:
-            role = one.role
-            usage, cost = self.usage or Usage(), self.cost or 0.0
-            known = research.usage.get(role, Usage())
-            research.usage = {**research.usage, role: known + usage}
-            research.calls = {**research.calls, role: research.calls.get(role, 0) + 1}
-            spent = research.costs.get(role, 0.0)
-            research.costs = {**research.costs, role: spent + cost}
+            usage, calls, costs = research.usage, research.calls, research.costs
+            used = usage.get(one.role, Usage()) + (self.usage or Usage())
+            usage[one.role], calls[one.role] = used, calls.get(one.role, 0) + 1
+            costs[one.role] = costs.get(one.role, 0.0) + (self.cost or 0.0)
         research.last_call_lived = research.lived
         is_ok = self.outcome is Outcome.OK
         if self.outcome is not Outcome.CANCELLED and research.pauses(one.role):
@@ -238,15 +235,6 @@ def _fill_in_jobs(research: Research, item: Item) -> Item:
     return item if item.jobs or known is None else replace(item, jobs=known.jobs)
 
 
-def _arrange(
-    research: Research, order: Sequence[str], *changed: Item
-) -> tuple[Item, ...]:
-    """The list in another order, some items of which are new or others."""
-    known = {one.id: one for one in research.items}
-    known |= {one.id: _fill_in_jobs(research, one) for one in changed}
-    return tuple(known[name] for name in order)
-
-
 def _complete_answer(
     research: Research, one: Consultation, answer: Answer | None
 ) -> Answer | None:
@@ -261,18 +249,37 @@ def _complete_answer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionApplied(_OfResearch):
+class _OfList(_OfResearch):
+    """The list is another."""
+
+    order: tuple[str, ...] | None = None
+    """It, by the ids of its items; None: it stays."""
+    items: tuple[Item, ...] | None = None
+    """Only in journals of before: it, whole."""
+
+    def list_items(self, research: Research) -> tuple[Item, ...] | None:
+        """The list that follows; None: it stays."""
+        if self.order is None:
+            return self.items
+        known = {one.id: one for one in research.items}
+        for one in self.list_changed(research):
+            known[one.id] = _fill_in_jobs(research, one)
+        return tuple(known[name] for name in self.order)
+
+    def list_changed(self, research: Research) -> Iterable[Item]:
+        """Items that are new, or others than in the list."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionApplied(_OfList):
     """What is done about an answer, whole and at once: the list as it is from now on,
     the hypotheses, and the lines. The ends of runs are orders of the same commit."""
 
     is_progress: ClassVar[bool] = True
     consultation: str
-    order: tuple[str, ...] | None = None
-    """The list, by the ids of its items; None: it stays."""
     taken: tuple[str, ...] = ()
-    """Of them those that are as the answer has them."""
-    items: tuple[Item, ...] | None = None
-    """Only in journals of before: the list."""
+    """Of the items those that are as the answer has them."""
     hypotheses: tuple[Hypothesis, ...] | None = None
     """All of them; None: they stay."""
     reflection: str | None = None
@@ -293,8 +300,7 @@ class DecisionApplied(_OfResearch):
         if self.reflection is not None:
             research.reflection = self.reflection
         if self.code_approved is not None:
-            mine = {self.consultation: self.code_approved}
-            research.code_approved = {**research.code_approved, **mine}
+            research.code_approved[self.consultation] = self.code_approved
         answer, decided = one.answer, (*one.decided, self.decided)
         if not self.asked:
             research.open = _leave_out(research.open, one.id)
@@ -302,14 +308,10 @@ class DecisionApplied(_OfResearch):
             answer = replace(answer, items=None) if answer else None
         research.change_call(one.id, answer=answer, decided=decided, asked=self.asked)
 
-    def list_items(self, research: Research) -> tuple[Item, ...] | None:
-        """The list that follows; None: it stays."""
-        if self.order is None:
-            return self.items
+    def list_changed(self, research: Research) -> Iterable[Item]:
         answer = research.consultations[self.consultation].answer
         stated = (answer.items or ()) if answer else ()
-        taken = (item for item in stated if item.id in self.taken)
-        return _arrange(research, self.order, *taken)
+        return (item for item in stated if item.id in self.taken)
 
     def format_headline(self, now: float) -> Headline:
         done, lost = len(self.decided.applied), len(self.decided.void)
@@ -333,28 +335,20 @@ def _set_items(research: Research, items: tuple[Item, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemsEdited(_OfResearch, verb="list changed", about=("what", "by")):
+class ItemsEdited(_OfList, verb="list changed", about=("what", "by")):
     """A person changed the list."""
 
-    order: tuple[str, ...] | None = None
-    """It is this one from now on, by the ids of its items."""
     item: Item | None = None
-    """Of them the one that is new or another."""
-    items: tuple[Item, ...] = ()
-    """Only in journals of before: the list."""
+    """The one that is new or another."""
     what: str
     """What was changed, in words."""
     by: str = ""
 
     def fold(self, research: Research, record: Recorded) -> None:
-        _set_items(research, self.list_items(research))
+        _set_items(research, self.list_items(research) or ())
 
-    def list_items(self, research: Research) -> tuple[Item, ...]:
-        """The list that follows."""
-        if self.order is None:
-            return self.items
-        changed = () if self.item is None else (self.item,)
-        return _arrange(research, self.order, *changed)
+    def list_changed(self, research: Research) -> Iterable[Item]:
+        return () if self.item is None else (self.item,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

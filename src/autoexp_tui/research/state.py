@@ -333,11 +333,8 @@ class Research(PolicyPart):
 
     growing: ClassVar[tuple[str, ...]] = ("runs", "consultations")
     short: ClassVar[tuple[str, ...]] = (
-        "hypotheses",
-        "warnings",
-        "overtaken",
-        "fix_streaks",
-        "open_rounds",
+        *("hypotheses", "warnings", "overtaken", "fix_streaks", "open_rounds"),
+        *("usage", "calls", "costs", "code_approved"),
     )
     options: ResearchOptions
     directory: str = ""
@@ -389,9 +386,9 @@ class Research(PolicyPart):
     last_call_lived: float = 0.0
     """When the newest call was made, or ended."""
     last_opened_lived: float | None = None
-    usage: Mapping[Role, Usage] = field(default_factory=dict)
-    calls: Mapping[Role, int] = field(default_factory=dict)
-    costs: Mapping[Role, float] = field(default_factory=dict)
+    usage: dict[Role, Usage] = field(default_factory=dict)
+    calls: dict[Role, int] = field(default_factory=dict)
+    costs: dict[Role, float] = field(default_factory=dict)
     gpu_seconds: float = 0.0
     """Of runs that ended."""
     agents_wait: Why | None = None
@@ -406,7 +403,7 @@ class Research(PolicyPart):
     """Mechanical failure -> fixes in a row that did not help."""
     to_fix: tuple[str, ...] = ()
     """Runs that wait for the fixer."""
-    code_approved: Mapping[str, str] = field(default_factory=dict)
+    code_approved: dict[str, str] = field(default_factory=dict)
     """Consultation -> who approved its change of code; empty text: no person."""
     budget_reached: Why | None = None
     """Nothing more begins; what runs ends."""
