@@ -62,7 +62,11 @@ def test_everything_that_changed_since_is_counted() -> None:
         assert row in digest()
     assert not headline(all_done(10)).endswith("! walks through them.")
     assert digest(ago=0) == digest(planned(10), ago=0) == ""
-    elsewhere = digest(lead="Since")  # no key is named
+    halted = replace(BASE, paused=why("paused_by", by="script"))
+    assert digest(halted).count("P resumes") == 1
+    elsewhere = digest(halted, lead="Since")  # no key is named
+    assert "are paused by a script" in elsewhere
+    assert "P resumes" not in elsewhere
     assert elsewhere.startswith("Since 2026-03-13 23:41: ")
     assert "!" not in elsewhere.split("\n")[0]
 

@@ -256,7 +256,8 @@ def write_digest(
         walk = " ! walks through them." if groups and parts else ""
         text = f"You left at {at}{went_on}. Since then: {news}.{walk}"
     paused = session.snapshot.paused
-    pause = outside(sentence(paused, now), 2000) if paused is not None else ""
+    words = sentence(paused, now, keys=not lead) if paused is not None else ""
+    pause = outside(words, 2000)
     details = (*gaps, line(Span(pause, "warning"))) if pause else gaps
     return ((Span(text),), *details, *_describe_causes(fresh, groups, since))
 
