@@ -199,6 +199,16 @@ def test_the_stage_that_says_what_its_result_is_is_shown_unasked() -> None:
     assert (groups.stage, groups.result) == ("eval", Measure("acc", "max"))
 
 
+def test_calls_of_agents_are_no_results() -> None:
+    calls = [replace(job(f"c{at}", at, stage="call"), place="beside") for at in (0, 1)]
+    jobs = (*calls, job("run", 2, stage="run"))
+    records = [JobRecord(spec=one) for one in jobs]
+    for some, stages in ((jobs, ("run",)), (jobs[:2], ())):
+        groups = group_runs([Source(plan([*some]), records, [None] * len(some))])
+        assert groups.stages == stages
+        assert len(groups.rows) == len(stages)
+
+
 def test_sessions_stand_in_one_table_with_a_column_that_tells_them_apart() -> None:
     shown = table(
         two_seeds(1, 1, 2, 2, session="a1"), two_seeds(3, 3, 0, 0, session="b2")

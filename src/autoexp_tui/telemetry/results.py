@@ -153,9 +153,11 @@ class Groups:
 
 
 def list_result_stages(plan: Plan) -> tuple[str, ...]:
-    """The stages of a plan, each after those that it follows from."""
-    names = dict.fromkeys(job.stage for job in plan.jobs)
-    return tuple(find_stage_parents(plan) if len(names) > 1 else names)
+    """The stages of a plan, each after those that it follows from; what a policy runs
+    beside them, calls of agents say, has no results."""
+    names = dict.fromkeys(job.stage for job in plan.jobs if job.place == "main")
+    ordered = find_stage_parents(plan) if len(names) > 1 else names
+    return tuple(one for one in ordered if one in names)
 
 
 def choose_stage(plan: Plan, stages: Sequence[str]) -> str:

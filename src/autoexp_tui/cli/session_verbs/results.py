@@ -65,6 +65,8 @@ def _build_table(request: Request, sources: Sequence[Source]) -> ResultTable:
     """As the options say; raises UsageError for what is not there."""
     args = request.args
     groups = group_runs(sources, args.stage or None, by=_split(args.by))
+    if not groups.stages:
+        raise UsageError(f"session {sources[0].session} has no runs yet")
     if not groups.rows:
         hint = did_you_mean(args.stage, groups.stages, "stages")
         raise UsageError(f"--stage: no job is of the stage {args.stage!r}", hint=hint)
