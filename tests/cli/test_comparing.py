@@ -101,3 +101,21 @@ def test_of_sessions_that_are_compared_the_first_that_reads_is_opened(
     assert handle.snapshot().session == "k7f2"
     assert handle.read_only
     assert "JSON" in cockpit._app.context.model.left_out["a2aa"]
+
+
+def test_a_session_on_a_disk_that_refuses_says_how_it_can_be_looked_at(
+    ran: WholeSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["--state-dir", str(tmp_path / "state"), "--session", "k7f2"]
+    cockpit = tui.Cockpit(*parse_options("autoexp-tui", "", words, tui._FLAGS))
+
+    def refuse(*_: object) -> None:
+        raise EnvironmentFailed("disk full", hint="Make room.", passing=True)
+
+    monkeypatch.setattr(cockpit._entry, "enter", refuse)
+    with pytest.raises(EnvironmentFailed) as refused:
+        cockpit._open_now()
+    assert refused.value.hint == (
+        f"Make room. `autoexp-tui --session k7f2 --state-dir {tmp_path}/state "
+        "--read-only` shows it as it is."
+    )

@@ -264,7 +264,13 @@ class Cockpit:
         session.record_visit()  # should the screen be killed, it was seen until now
         if self._looks:
             return self._entry.view(str(session.path), read_only=True)
-        return self._entry.enter(str(session.path))
+        try:
+            return self._entry.enter(str(session.path))
+        except EnvironmentFailed as error:
+            if error.passing:  # a disk that is full or read-only can be read
+                look = f"autoexp-tui --session {name_session(session.path)} --read-only"
+                error.hint = f"{error.hint} `{look}` shows it as it is.".strip()
+            raise
 
     def _view(self, session_id: str) -> EngineHandle:
         """Watch a session; raises AutoexpError."""
