@@ -156,11 +156,11 @@ async def test_change_transcript_isolation_path_and_log_of_a_row(
     (call / "answer.json").write_text(json.dumps(answer))
     held = json.dumps({"isolation": "landlock: nothing else is written"})
     (tmp_path / "eval/e4/implemented.json").write_text(held)
-    (tmp_path / "eval/e4/candidate.patch").write_text("+mine\n")
+    (tmp_path / "eval/e4/candidate.patch").write_text('+mine\n+"\x1b]"; evil\n')
     (tmp_path / "eval/e4/since_root.patch").write_text("-before\n+mine\n")
     async with cockpit(with_part(shown, part)) as seat:
         await seat.see("6 j j", detail="Detail  e4|landlock|31k tokens|+mine|!-before")
-        await seat.see("d", dialog="against n1|+mine|!-before")
+        await seat.see("d", dialog='against n1|+mine|+"\\x1b]"; evil|!-before')
         await seat.see("d", dialog="since the root|-before|+mine")
         await seat.see("escape o", dialog="implement|I read")
         assert "\x1b" not in seat.dialog

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.sanitize import clean, escape_hidden
 
 TRICKS = (
     *("\x1b]52;c;ZXZpbA==\x07", "\x1b]52;c;never ended", "\x1b]0;new title\x1b\\"),
@@ -72,3 +72,21 @@ def test_kept_line_ends_are_newlines_and_a_cut_ends_in_an_ellipsis() -> None:
     assert clean("0123456789", limit=5) == "0123…"
     assert clean("01234", limit=5) == "01234"
     assert clean("\x1b[0m" * 5000 + "end", limit=10) == "…"
+
+
+@given(HOSTILE)
+def test_of_code_with_all_that_hides_written_out_nothing_is_left_out(text: str) -> None:
+    shown = escape_hidden(text)
+    kept = clean(shown, keep_newlines=True)
+    left, right = (
+        [one for one in some if unicodedata.category(one)[0] != "M"]
+        for some in (kept, shown.replace("\r\n", "\n"))
+    )
+    assert left == right
+
+
+def test_what_would_hide_in_code_is_written_out() -> None:
+    code = 'x = "\x1b]"; evil()\u202e\u200b\r\n\ty\r\u2028é'
+    assert escape_hidden(code) == r'x = "\x1b]"; evil()\u202e\u200b' + "\r\n\ty" + (
+        r"\r\u2028é"
+    )

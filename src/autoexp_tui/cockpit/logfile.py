@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.text.patterns import Pattern, compile_line_pattern, make_readable
-from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.sanitize import clean, escape_hidden
 from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
@@ -76,9 +76,10 @@ def read_clean(
     *,
     end: bool = False,
     missing: str = "not there yet",
+    escapes: bool = False,
 ) -> str:
     """The beginning, or the end, of a regular file as clean text; one that cannot be
-    read says why."""
+    read says why. `escapes`: what a clean text leaves out is written out."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -88,7 +89,8 @@ def read_clean(
         return f"({missing})"
     except OSError as error:
         return f"(cannot be read: {error.strerror or error})"
-    text = clean(data.decode("utf-8", "replace"), keep_newlines=True)
+    text = data.decode("utf-8", "replace")
+    text = clean(escape_hidden(text) if escapes else text, keep_newlines=True)
     is_cut = size > most and not end
     return f"{text}\n({size - most} further bytes are not shown)" if is_cut else text
 

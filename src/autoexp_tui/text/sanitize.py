@@ -40,6 +40,10 @@ _STRIP: Final = re.compile(
         ]
     )
 )
+_HIDDEN: Final = re.compile(
+    f"{_CONTROLS}|{_HIDERS}|{_SURROGATES}|\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]"
+    "|[\u200c\u200d]"
+)
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 )
@@ -72,6 +76,12 @@ def clean(text: str, *, keep_newlines: bool = False, limit: int | None = None) -
 def clean_line(value: object, limit: int = 400) -> str:
     """A text from outside as one harmless line, no two blanks in a row."""
     return " ".join(clean(str(value), limit=limit).split())
+
+
+def escape_hidden(text: str) -> str:
+    """`text` with all that `clean` would take out, and every joiner, written out as in
+    a program (`\\x1b`, `\\u202e`): who judges code has to see all of it."""
+    return _HIDDEN.sub(lambda one: one[0].encode("unicode_escape").decode(), text)
 
 
 def _replace_match(match: re.Match[str]) -> str:

@@ -184,9 +184,11 @@ class OutlineScreen(BoxScreen):
 
 
 def read_lines(path: str) -> tuple[Line, ...]:
-    """A patch, or the end of another file."""
+    """A patch, all of it seen, or the end of another file."""
     is_patch = path.endswith(".patch")
     none = "it left no change" if is_patch else "it has left nothing yet"
-    text = read_clean(path, _MOST_READ, end=not is_patch, missing=none)
+    text = read_clean(
+        path, _MOST_READ, end=not is_patch, missing=none, escapes=is_patch
+    )
     rows = [outside(row, 2000) for row in (text.rstrip() or f"({none})").split("\n")]
     return tuple(render_diff(rows) if is_patch else map(line, rows))
