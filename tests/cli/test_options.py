@@ -63,6 +63,23 @@ def test_options_and_overrides_mean_this_in_any_order(
 
 
 @pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("--sesion=k7f2", "Did you mean --session? "),
+        ("--approv", "Did you mean --approve? "),
+        ("--man", "Did you mean --manifest? "),  # no near miss, but its beginning
+        ("--zzz", ""),
+    ],
+)
+def test_an_option_that_is_none_is_told_with_the_one_that_was_meant(
+    word: str, meant: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_options("autoexp-run", "about", [word])
+    assert refused.value.hint == f"{meant}autoexp-run --help lists the options."
+
+
+@pytest.mark.parametrize(
     "word", ["plan", "= 3", "two words", "9x=1", "--sesion", "--config"]
 )
 def test_what_is_no_option_or_override_is_refused_and_no_option_shortened(

@@ -108,7 +108,20 @@ class Parser(argparse.ArgumentParser):
     """Raises our own error, so that one place owns stderr and the exit code."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(message, hint=f"{self.prog} --help lists the options.")
+        hint = f"{self.prog} --help lists the options."
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        flags = [one.partition("=")[0] for one in unknown if one.startswith("--")]
+        if flags and (meant := self._find_meant(flags[0])):
+            hint = f"Did you mean {meant}? {hint}"
+        raise UsageError(message, hint=hint)
+
+    def _find_meant(self, flag: str) -> str | None:
+        from autoexp_tui.text.did_you_mean import find_nearest  # seldom
+
+        begun = [one for one in self._option_string_actions if one.startswith(flag)]
+        if len(begun) == 1:
+            return begun[0]
+        return find_nearest(flag, self._option_string_actions)
 
 
 def build_parser(
