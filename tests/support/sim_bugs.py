@@ -33,13 +33,7 @@ from autoexp_tui.research import decide as research_loop
 from autoexp_tui.research import decision
 from autoexp_tui.research.items import choose_now
 from autoexp_tui.research.judge import judge_run
-from autoexp_tui.research.state import (
-    Consultation,
-    Milestone,
-    Research,
-    find_research,
-    list_jobs,
-)
+from autoexp_tui.research.state import Consultation, Milestone, Research, find_research
 from autoexp_tui.research.triggers import list_fired
 from autoexp_tui.scheduling import circuit_breaker
 from autoexp_tui.tree import decide
@@ -325,23 +319,23 @@ class DecideTwice(OfResearch):
 
 
 class LoseStarted(OfResearch):
-    """An engine that goes on gives up what was started, and has no jobs yet."""
-
-    patch = (research_loop._Loop, "_follow_runs", lambda loop: _lose_started(loop))
+    """An engine that goes on gives up the runs that it finds."""
 
     def engine(self, state: SessionState, parts: Parts) -> Engine:
-        kind = super().engine if state.session else Engine
-        return kind(state, parts)
+        lost = {*known.live} if (known := find_research(state)) else set[str]()
+
+        def follow(loop: research_loop._Loop) -> None:
+            for run in loop.research.list_live():
+                if run.id in lost:
+                    judge_run(loop.context, loop.research, run, "it is gone")
+            lost.clear()
+            _follow_runs(loop)
+
+        self.patch = (research_loop._Loop, "_follow_runs", follow)  # type: ignore[misc]
+        return super().engine(state, parts)
 
 
 _follow_runs: Final = research_loop._Loop._follow_runs
-
-
-def _lose_started(loop: research_loop._Loop) -> None:
-    for run in loop.research.list_live():
-        if not list_jobs(run, loop.context.state.jobs):
-            judge_run(loop.context, loop.research, run, "its jobs are gone")
-    _follow_runs(loop)
 
 
 class LoseListed(OfResearch):

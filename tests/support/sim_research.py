@@ -177,7 +177,12 @@ class SimLaboratory(FakeLaboratory):
             return fix if rng.random() < 0.8 else {}
         if self.is_calm or int(name[1:]) > self.most_calls:
             return {"list_unchanged": True}
-        given = _Imagined(told, name, rng)
+        shaky = [
+            run.id
+            for run in told.list_live()
+            if any(self.find_fate(job) == "lost" for job in run.jobs)
+        ]
+        given = _Imagined(told, name, rng, shaky)
         answer = {"kill_runs": given.choose_kills(), "hypotheses": given.state_some()}
         answer |= {"reflection": f"of {name}", "reasoning": "so it seems"}
         if rng.random() < 0.08:
@@ -300,6 +305,8 @@ class _Imagined:
     told: Research
     call: str
     rng: random.Random
+    shaky: Sequence[str]
+    """Live runs that are lost before long."""
 
     def make_list(self) -> list[dict[str, Any]]:
         """Some of the list, in some order, and new items."""
@@ -353,10 +360,13 @@ class _Imagined:
 
     def choose_kills(self) -> list[str]:
         rng = self.rng
-        if rng.random() < 0.5:
+        if rng.random() < 0.4:
             return []
-        known = [*self.told.live, *self.told.live, *self.told.runs, "nobody"]
-        return [rng.choice(known) for _ in range(rng.choice([1, 1, 2]))]
+        good = [*self.told.live, *self.shaky, *self.shaky, *self.shaky]
+        others = [*self.told.runs, "nobody"]
+        number = rng.choice([1, 1, 2])
+        is_good = [bool(good) and rng.random() < 0.8 for _ in range(number)]
+        return [rng.choice(good if one else others) for one in is_good]
 
     def state_some(self) -> list[dict[str, Any]]:
         rng = self.rng
