@@ -185,7 +185,7 @@ class ResearchPerson(PolicyPerson):
             return EndResearch(reason="it is enough")
         if research.agents_wait is None:
             return None
-        if research.is_hopeless:
+        if research.wants_mending:
             return Consult()
         # A clock was set after a service had told when it is back.
         is_far = research.resume_at > state.t + 86_400
@@ -299,9 +299,6 @@ class ResearchCampaign(PolicyCampaign):
     def step(self) -> None:
         if self.has_ended:
             self.calm_down()
-        research = find_research(self.state)
-        if research and research.wants_mending and not self.world.inbox.orders:
-            self.person.order(Consult())  # it is mended
         super().step()
 
     def calm_down(self) -> None:
