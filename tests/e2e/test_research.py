@@ -12,7 +12,7 @@ from typing import Any
 from tests.e2e.campaign import run_command
 
 STATE = "outputs/.autoexp"
-SMALL = ("samples=48000", "eval_samples=9600", "research.heartbeat_seconds=5")
+SMALL = ("samples=64000", "eval_samples=12800", "research.heartbeat_seconds=5")
 ASKED = re.compile(r"autoexp-sessions (approve \S+ \S+)")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping, Sequence
 from functools import cache
 from json import dumps, loads
@@ -46,6 +47,7 @@ GROUPS = {
 @cache
 def _write_files(config: str) -> TemporaryDirectory[str]:
     place = TemporaryDirectory(prefix="configs-")
+    atexit.register(place.cleanup)
     for name, tree in {**GROUPS, "exp": loads(config)}.items():
         path = Path(place.name, f"{name}.yaml")
         path.parent.mkdir(exist_ok=True)
