@@ -117,6 +117,8 @@ class ResearchChecks(Checks):
             if len(research.items) >= research.options.refill_below:
                 self._is_news = True
         ids = [one.id for one in research.items]
+        for name in self._overtaken.keys() - {*ids}:  # another may come by its name
+            del self._overtaken[name]
         if len({*ids}) < len(ids) or research.runs.keys() & {*ids}:
             raise Violation(f"the list has a name twice, or a run's: {ids}")
         if not record.more:
