@@ -58,10 +58,14 @@ def list_purpose(
     return {
         "Hypothesis": f"{known.id}: {known.description}" if known else item.hypothesis,
         "Config": item.config_ref,
-        "Overrides": " ".join(mask_override(it, rules) for it in item.overrides),
+        "Overrides": tell_overrides(item, rules),
         "Expects": item.expects,
         "Note": item.note,
     }
+
+
+def tell_overrides(item: Item, rules: MaskRules) -> str:
+    return " ".join(mask_override(one, rules) for one in item.overrides)
 
 
 def name_hypothesis(item: Item) -> str:
@@ -168,7 +172,7 @@ def describe_completed(run: Run, view: View) -> str:
         str(round(measure_seconds(run, view))),
         {True: "yes", False: "no", None: "-"}[end.met],
         item.hypothesis[:60] or "-",
-        list_purpose(item, view.research, view.mask)["Overrides"] or "-",
+        tell_overrides(item, view.mask) or "-",
     )
     return clean_line(" | ".join(cells), _MOST_ROW)
 
