@@ -102,15 +102,16 @@ import sys, time
 from autoexp_tui.cli.headless import end_at_once
 with end_at_once():
     print("works", flush=True)
-    time.sleep(60)
+    while True:  # a signal just before one sleep is met before the next
+        time.sleep(0.1)
 """
 TERMINATED = """
 import time
 from autoexp_tui.cli.diagnostics import exit_with
 def main(argv):
     print("works", flush=True)
-    time.sleep(60)
-    return 0
+    while True:
+        time.sleep(0.1)
 exit_with(main)
 """
 
