@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Grow, Sender
 from autoexp_tui.model.outputs import DoneWork
@@ -153,3 +154,18 @@ def test_work_of_an_earlier_session_is_not_done_again() -> None:
     grow(bench, plan(x, plan_id="p2"), run=())
     assert bench.state("x") == "COMPLETED"
     assert bench.why("x").code == "done_before"
+
+
+def test_jobs_that_an_older_engine_had_ordered_for_a_policy_join() -> None:
+    add = AddJobs(policy="tree", asked_by="evaluation e1", jobs=(job("x"), job("a")))
+    asked = replace(add, jobs=add.jobs[:1]), replace(add, asked_by="evaluation e2")
+    first = [
+        events.EffectOrdered(effect_id=f"e{at}", effect=one)
+        for at, one in enumerate(asked)
+    ]
+    bench = Bench(plan(job("a")), {}, submit=False, first=first)
+    bench.run(5)
+    state = bench.engine.state
+    assert (state.jobs["x"].policy, state.jobs["x"].origin) == ("tree", "evaluation e1")
+    assert [*state.refused_joins] == ["evaluation e2"]  # all or none
+    assert not any(isinstance(one.effect, AddJobs) for one in state.pending.values())

@@ -48,10 +48,11 @@ class Proposal:
         self.now: Final = {one.id: one for one in research.items}
         self.movable: Final = [n for n, one in self.now.items() if self._may_move(one)]
         """Items of agents that the answer knows, in the order of the list."""
-        self.kept: Final = [name for name in self.movable if name in self._wanted]
+        order = self._stated_order
+        self.kept: Final = [name for name in self.movable if name in order]
 
     @property
-    def _wanted(self) -> tuple[str, ...]:
+    def _stated_order(self) -> tuple[str, ...]:
         return self.order or ()
 
     def _may_move(self, item: Item) -> bool:
@@ -94,7 +95,7 @@ class Proposal:
             needs = [f"experiments {one}" for one in item.depends_on if one in new]
             needs += [f"code {own}"] * (item.code_ref == own)
             needs += [_BUDGET.key] * bool(over_budget)
-            behind = self._wanted[self._wanted.index(name) :]
+            behind = self._stated_order[self._stated_order.index(name) :]
             after = next((one for one in behind if one in self.kept), "")
             op: LineOp = "add" if name in new else "change"
             before = f"  before {after}" if op == "add" and after else ""
@@ -102,7 +103,7 @@ class Proposal:
             yield Line("experiments", name, text, op=op, needs=tuple(needs))
 
     def _list_removals(self) -> Iterator[Line]:
-        gone = [name for name in self.now if name not in self._wanted]
+        gone = [name for name in self.now if name not in self._stated_order]
         if self.order is None or not gone:
             return
         if dropped := self._list_droppable(gone):
@@ -127,7 +128,7 @@ class Proposal:
     def _list_order(self) -> Iterator[Line]:
         known = self.research.is_known
         new = [name for name in self.stated if not known(name)]
-        order = [one for one in self._wanted if one in self.kept or one in new]
+        order = [one for one in self._stated_order if one in self.kept or one in new]
         if self._is_disordered(order):
             yield Line("experiments", ",".join(order), "", op="order")
 
@@ -310,8 +311,8 @@ class Proposal:
             names = self._list_droppable(names) if line.op == "drop" else names
             named.setdefault(line.op, []).extend(names)
         new, order = named.get("add", []), _sort(self.kept, named.get("order", ()))
-        for at in reversed(range(len(self._wanted))):
-            name, *behind = self._wanted[at:]
+        for at in reversed(range(len(self._stated_order))):
+            name, *behind = self._stated_order[at:]
             if name in new:
                 after = next((one for one in behind if one in order), "")
                 order.insert(order.index(after) if after else len(order), name)

@@ -7,6 +7,7 @@ same whether ten others are there or ten thousand.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -35,41 +36,41 @@ _LONG: Final = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outline:
+class Outline(ABC):
     """Pure functions of a snapshot."""
 
     session: SessionView
     keys: tuple[str, ...]
     """Of the rows, in their order."""
 
+    @abstractmethod
     def build_title(self) -> Line:
         """What there is, and what goes on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build_head(self, cells: int) -> Sequence[Line]:
         """The best so far, and the names of the columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build_row(self, place: int, cells: int) -> Line:
         """One row, gutter left out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build_below(self, cells: int, rows: int) -> Sequence[Line]:
         """What comes of it; where there is room for more than a line, budgets too."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build_detail(self, key: str, records: object, cells: int) -> Sequence[Line]:
         """All that is known of a row; `records`: what its files say, None before they
         were read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find_jobs(self, key: str) -> tuple[JobView, ...]:
         """The job of a row to look at."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find_files(self, key: str) -> str:
         """Where the files of a row are; absolute."""
-        raise NotImplementedError
 
     def name_row(self, key: str) -> str:
         """What a row is called, for the title of its detail."""
