@@ -23,7 +23,7 @@ NEEDED = ("assemble", "executors", "tree_runs")
 """Loaded before a child is made, so that it need not."""
 for name in NEEDED:
     import_module(f"autoexp_tui.cli.{name}")
-import_module("autoexp_tui.evaluation.dry_trees")
+import_module("autoexp_tui.evaluation.disk_trees")
 import_module("autoexp_tui.executors.local.executor")
 MANY = int(os.environ.get("RACES", "50"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autoexp_tui.demo.dry_run import (
+from autoexp_tui.demo.dry_run_steps import (
     METRIC,
     OUTCOMES,
     ROWS,

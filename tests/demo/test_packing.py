@@ -19,9 +19,8 @@ import pytest
 
 import autoexp_tui
 from autoexp_tui.demo.packing import PackingError, ideas
-from autoexp_tui.demo.packing.edits import apply_edits
 from autoexp_tui.demo.packing.ideas import list_ideas, parse_title, read_catalogue
-from autoexp_tui.demo.packing.implement import answer_call, implement
+from autoexp_tui.demo.packing.implement import answer_call, apply_edits, implement
 from autoexp_tui.demo.packing.repository import make_repository
 
 FILES = Path(ideas.__file__).parent / "files"

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from autoexp_tui.config.planning import ChildPlanner
-from autoexp_tui.evaluation import ideas, implement, sweep
 from autoexp_tui.evaluation.disk_trees import DiskTrees
+from autoexp_tui.evaluation.ideas import propose
+from autoexp_tui.evaluation.implement import implement
+from autoexp_tui.evaluation.requests import IMPLEMENTED, SWEPT
+from autoexp_tui.evaluation.steps import run_step
+from autoexp_tui.evaluation.sweep import sweep
 from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.specs import Plan
@@ -133,9 +137,9 @@ class OneEvaluation:
         node, evaluation = self.prepare(opened)
         meanwhile()
         ending = None
-        for step in (implement, sweep):
-            name = step.__name__.rpartition(".")[2]
-            if step.main([str(self.home / f"{name}.json")]):
+        for step, record in ((implement, IMPLEMENTED), (sweep, SWEPT)):
+            name = step.__name__
+            if run_step([str(self.home / f"{name}.json")], record, step):
                 ending = why("step_failed", step=name, problem="it failed")
                 break
         request = CollectRequest(
@@ -146,7 +150,8 @@ class OneEvaluation:
     def propose(self, opened: TreeOpened) -> tuple[int, Proposed]:
         """Run the step that proposes ideas; its exit status, and what is there."""
         self.pack(opened)
-        status = ideas.main([str(self.directory / "calls" / "n0_ideas" / "ideas.json")])
+        request = self.directory / "calls" / "n0_ideas" / "ideas.json"
+        status = run_step([str(request)], IMPLEMENTED, propose)
         node = Node(id="n0", depth=0, commit="")
         return status, self.trees.read_ideas(node)
 

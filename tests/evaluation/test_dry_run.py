@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cli.diagnostics import wait_until
-from autoexp_tui.evaluation.dry_trees import REASON
+from autoexp_tui.evaluation.disk_trees import BUSY
 from autoexp_tui.evaluation.read_back import read_search, validate_directory
 
 ENTRY = "from autoexp_tui.cli.tree import entry; entry()"
@@ -93,4 +93,4 @@ def test_a_dry_run_has_each_end_and_is_the_same_whatever_happens(
         assert run["deferred_cleanup"] == []
         assert all(Path(node["worktree"]).is_dir() for node in run["nodes"].values())
         journal = (directory.parent).glob("journal*.jsonl")
-        assert any(REASON in path.read_text() for path in journal if path.is_file())
+        assert any(BUSY in path.read_text() for path in journal if path.is_file())

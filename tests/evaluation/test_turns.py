@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.evaluation import turns
+from autoexp_tui.evaluation.implement import wait_for_turn
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_call_waits_until_fewer_than_the_limit_began_in_the_last_minute(
 ) -> None:
     began = []
     for _ in range(5):
-        turns.wait_for_turn(tmp_path / "calls/turns.json", 2, 1e9)
+        wait_for_turn(tmp_path / "calls/turns.json", 2, 1e9)
         began.append(clock[0])
         clock[0] += 1
     assert began == [1000, 1001, 1060, 1061, 1120]
@@ -37,7 +37,7 @@ def test_a_file_cut_off_by_a_kill_or_a_limit_of_time_holds_nobody_up(
 ) -> None:
     path = tmp_path / "turns.json"
     path.write_text("[99")
-    turns.wait_for_turn(path, 1, 1e9)
-    turns.wait_for_turn(path, 1, clock[0] + 3)
+    wait_for_turn(path, 1, 1e9)
+    wait_for_turn(path, 1, clock[0] + 3)
     assert clock[0] == 1003
     assert len(json.loads(path.read_text())) == 1

@@ -348,8 +348,7 @@ def build_adapters(
         return {RESEARCH: laboratory}
     if not plan.tree:
         return {}
-    from autoexp_tui.evaluation.disk_trees import DRY_RUN, DiskTrees
-    from autoexp_tui.evaluation.dry_trees import DryTrees
+    from autoexp_tui.evaluation.disk_trees import DRY_RUN, DiskTrees, DryTrees
     from autoexp_tui.tree.ports import ADAPTER
 
     kind = DryTrees if plan.tree.get("repository") == DRY_RUN else DiskTrees

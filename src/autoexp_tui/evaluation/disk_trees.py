@@ -75,7 +75,7 @@ from autoexp_tui.tree.state import (
 from autoexp_tui.tree.views import list_run, list_search, render_summary, write_manifest
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.diffs import format_stat, list_changes
-from autoexp_tui.worktrees.promotion import promote, prune, retry_cleanup
+from autoexp_tui.worktrees.promotion import list_cleanup, promote, prune, retry_cleanup
 from autoexp_tui.worktrees.readiness import check_repository, open_repository
 from autoexp_tui.worktrees.refs import list_refs, update_ref
 from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
@@ -88,6 +88,7 @@ DEMO: Final = "demo"
 """As `tree.repository`: that of the example."""
 DRY_RUN: Final = "dry_run"
 """The same, for a dry run."""
+BUSY: Final = "it is busy, as it is scripted"
 OWN: Final = frozenset({DEMO, DRY_RUN})
 """Repositories that a search makes for itself."""
 
@@ -425,6 +426,22 @@ class DiskTrees:
         specs = {name: asdict(self.plan.agents[name]) for name in sorted(named)}
         shown = ("backend", "command", "model", "limits")
         return {name: {key: one[key] for key in shown} for name, one in specs.items()}
+
+
+class DryTrees(DiskTrees):
+    """The same for `autoexp-tree --dry-run`: all is real, and a cleanup fails where a
+    step says so."""
+
+    def prune(self, git: Git, evaluation: str, commit: str) -> Sequence[Leftover]:
+        """The first try fails where it is scripted; the next one is a real one."""
+        from autoexp_tui.demo.dry_run_steps import find_step
+
+        idea = self.directory / "eval" / evaluation / "prompt_context.txt"
+        step = find_step(idea.read_text("utf-8"))
+        if step is None or not step.is_stuck:
+            return super().prune(git, evaluation, commit)
+        found = list_cleanup(git.tree, Place("cand", evaluation[1:]), commit)
+        return [replace(one, reason=BUSY) for one in found]
 
 
 def _find_failure(

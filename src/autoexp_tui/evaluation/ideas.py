@@ -93,9 +93,5 @@ def _copy_files(paths: Sequence[Path], target: Path) -> Implemented | None:
     return Implemented(problem="; ".join(problems)) if problems else None
 
 
-def main(arguments: Sequence[str]) -> int:
-    return run_step(arguments, IMPLEMENTED, propose)
-
-
 if __name__ == "__main__":
-    exit_process(main(sys.argv[1:]))
+    exit_process(run_step(sys.argv[1:], IMPLEMENTED, propose))

@@ -6,10 +6,12 @@ back with the tests' output. What is left becomes one commit of ours, or is refu
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +29,8 @@ from autoexp_tui.evaluation.steps import (
     require_success,
     run_step,
 )
-from autoexp_tui.evaluation.turns import wait_for_turn
 from autoexp_tui.model.agents import Outcome
-from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.worktrees.candidates import (
     CandidateRefused,
     CommitRecord,
@@ -46,6 +47,8 @@ REVIEW: Final[Mapping[str, Any]] = {
     "required": ["approve", "comments"],
     "properties": {"approve": {"type": "boolean"}, "comments": {"type": "string"}},
 }
+_MINUTE: Final = 60.0
+_STEP: Final = 0.5
 
 
 def implement(request: Request) -> Implemented:
@@ -126,6 +129,32 @@ def _make_caller(fence: Fence) -> Caller:
     )
 
 
+def wait_for_turn(path: Path, limit: int, deadline: float) -> None:
+    """Wait until a call may begin, and count it: `limit` of them a minute at most, of
+    whichever process of the search. `path`: the times of the last ones, which they
+    lock. `deadline`: monotonic; then it begins all the same, and its own limit of time
+    ends it. Raises EnvironmentFailed."""
+    while (seconds := _take_turn(path, limit)) > 0 and time.monotonic() < deadline:
+        time.sleep(min(seconds, _STEP))
+
+
+def _take_turn(path: Path, limit: int) -> float:
+    """0: it was taken; else how many seconds there are until one is free."""
+    make_directory(path.parent)
+    with explaining(path, "count the calls of agents"), path.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        times, now = list[float](), time.time()
+        with suppress(ValueError, TypeError):  # cut off by a kill
+            times = [float(one) for one in json.loads(file.read())]
+        times = sorted(one for one in times if now - _MINUTE < one <= now)
+        if len(times) >= limit:
+            return times[-limit] + _MINUTE - now
+        file.truncate(0)
+        file.write(json.dumps([*times, now]).encode())
+    return 0.0
+
+
 def _test(fence: Fence, worktree: Path, number: int) -> str:
     """Run the tests; why they failed, empty when they passed or there are none."""
     command = fence.request.options.implement.test_command
@@ -204,9 +233,5 @@ def _set_ref(request: Request, git: Git, commit: str) -> None:
     update_ref(git, ref, new=commit, old=old)
 
 
-def main(arguments: Sequence[str]) -> int:
-    return run_step(arguments, IMPLEMENTED, implement)
-
-
 if __name__ == "__main__":
-    exit_process(main(sys.argv[1:]))
+    exit_process(run_step(sys.argv[1:], IMPLEMENTED, implement))

@@ -8,7 +8,6 @@ attempt left is moved aside.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from autoexp_tui.evaluation.requests import (
@@ -55,9 +54,5 @@ def _make_ready(request: Request) -> Swept:
     return Swept(refs=list_kept_refs(git, request.place), isolation=held)
 
 
-def main(arguments: Sequence[str]) -> int:
-    return run_step(arguments, SWEPT, _make_ready)
-
-
 if __name__ == "__main__":
-    exit_process(main(sys.argv[1:]))
+    exit_process(run_step(sys.argv[1:], SWEPT, _make_ready))

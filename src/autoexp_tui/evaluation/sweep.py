@@ -7,7 +7,6 @@ runs from a checkout of the root, when no process of the sweep is left.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from hashlib import sha256
 
 from autoexp_tui.evaluation.prepare import prepare
@@ -89,9 +88,5 @@ def read_results(request: Request) -> bytes:
         raise StepFailed("no_results", problem) from None
 
 
-def main(arguments: Sequence[str]) -> int:
-    return run_step(arguments, SWEPT, sweep)
-
-
 if __name__ == "__main__":
-    exit_process(main(sys.argv[1:]))
+    exit_process(run_step(sys.argv[1:], SWEPT, sweep))

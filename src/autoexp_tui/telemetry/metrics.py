@@ -13,13 +13,13 @@ from autoexp_tui.model.rules import MetricPattern
 from autoexp_tui.telemetry.log_rules import compile_pattern, find_number
 from autoexp_tui.telemetry.metric_lines import (
     Reading,
+    Table,
     fold,
     is_rule,
     may_say_something,
     read_line,
     split_lines,
 )
-from autoexp_tui.telemetry.metric_tables import Table
 from autoexp_tui.text.log_lines import STEP, find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE, LineSearch, Pattern, make_readable
 

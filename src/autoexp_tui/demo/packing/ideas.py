@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.demo.packing import PackingError
-from autoexp_tui.demo.packing.edits import apply_edits
+from autoexp_tui.demo.packing.implement import apply_edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

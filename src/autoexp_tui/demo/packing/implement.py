@@ -3,19 +3,51 @@
     python -m autoexp_tui.demo.packing.implement [IDEA.md]
 
 The idea is read from the file, else from standard input; the tree is the current
-directory. Exit status 1: an edit does not apply, and no file is changed."""
+directory. Exit status 1: an edit does not apply, and no file is changed. An edit:
+
+    <<<<<<< FILE
+    the lines as they are
+    =======
+    the lines as they should be
+    >>>>>>> FILE
+
+It applies where its lines stand exactly once: on any other commit it either does what
+it says or is refused."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.demo.packing import PackingError
-from autoexp_tui.demo.packing.edits import apply_edits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+_EDIT: Final = re.compile(
+    r"^<{7} (\w[\w.-]*)\n(.*?)^={7}\n(.*?)^>{7} \1$", re.MULTILINE | re.DOTALL
+)
+
+
+def apply_edits(idea: str, read: Callable[[str], str]) -> dict[str, str]:
+    """The text after the idea, by file; `read` gives the text of a file before it.
+
+    Raises PackingError when the idea has no edit, or one does not apply."""
+    edits = _EDIT.findall(idea)
+    if not edits:
+        raise PackingError("the idea has no edit: <<<<<<< FILE, =======, >>>>>>> FILE")
+    texts: dict[str, str] = {}
+    for number, (file, old, new) in enumerate(edits, start=1):
+        text = texts[file] if file in texts else read(file)
+        if (times := text.count(old)) != 1:
+            raise PackingError(
+                f"edit {number} of {len(edits)} does not apply: its lines stand "
+                f"{times} times in {file}, not once: {old.splitlines()[:1]}"
+            )
+        texts[file] = text.replace(old, new)
+    return texts
 
 
 def implement(idea: str, tree: Path) -> tuple[str, ...]:
