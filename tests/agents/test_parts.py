@@ -26,7 +26,7 @@ from autoexp_tui.model.agents import (
     choose_next,
     estimate_cost,
 )
-from autoexp_tui.text.json_schema import find_mistake, list_unknown
+from autoexp_tui.text.json_schema import find_mistake
 
 LIMIT, AWAY, OK = Outcome.RATE_LIMIT, Outcome.UNAVAILABLE, Outcome.OK
 
@@ -107,12 +107,11 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
     "required": ["name", "items"],
     "properties": {
-        "name": {"type": "string", "minLength": 1},
-        "items": {"type": "array", "maxItems": 2, "items": {"$ref": "#/$defs/item"}},
+        "name": {"type": "string"},
+        "items": {"type": "array", "items": {"type": "number"}},
         "mode": {"enum": ["min", "max"]},
-        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "note": {"type": ["string", "null"]},
     },
-    "$defs": {"item": {"type": "number", "minimum": 0}},
 }
 
 
@@ -122,28 +121,20 @@ SCHEMA: Mapping[str, Any] = {
         ({"name": "x", "items": [1, 0.5], "mode": "min", "note": None}, ""),
         ([], "$: is [], not of type object"),
         ({"name": "x"}, "$.items: is missing"),
-        ({"name": "", "items": []}, "$.name: is shorter than 1"),
         ({"name": "x", "items": [1e999]}, "$.items[0]: is inf, not of type number"),
         ({"name": "x", "items": [10**400]}, ""),
         ({"name": "x", "items": [True]}, "$.items[0]: is True, not of type number"),
-        ({"name": "x", "items": [-1]}, "$.items[0]: is less than 0"),
-        ({"name": "x", "items": [1, 2, 3]}, "$.items: has more items than 2"),
         ({"name": "x", "items": [], "other": 1}, "$.other: is no key here"),
         ({"name": "x", "items": [], "mode": "m"}, "$.mode: is 'm', not one of "),
-        ({"name": "x", "items": [], "note": 1}, "$.note: fits none of its forms"),
+        (
+            {"name": "x", "items": [], "note": 1},
+            "$.note: is 1, not of type string or null",
+        ),
     ],
 )
 def test_an_answer_is_checked_by_its_schema(value: object, mistake: str) -> None:
     found = find_mistake(value, SCHEMA)
     assert (found[: len(mistake)], bool(found)) == (mistake, bool(mistake))
-
-
-def test_what_a_schema_has_that_is_not_checked_is_listed() -> None:
-    assert list_unknown(SCHEMA) == ()
-    parts = [{"type": "text"}, {"$ref": "#/$defs/none"}, {"pattern": "x"}]
-    assert list_unknown({"items": {"anyOf": parts}}) == (
-        "$ref #/$defs/none", "pattern", "type text",
-    )  # fmt: skip
 
 
 def build_words(backend: BackendName, *, is_isolated: bool) -> str:

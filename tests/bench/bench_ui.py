@@ -35,7 +35,7 @@ from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.logfile import LogFile
 from autoexp_tui.cockpit.widgets.results_pane import ResultsPane
-from autoexp_tui.model.outputs import NotedMetrics, pack_extremes
+from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import JobState
@@ -161,7 +161,7 @@ def sweep_of(jobs: int, *, has_bests: bool = True) -> Snapshot:
         best = best if has_bests else {}
         noted = NotedMetrics(
             attempt=1, step=60_000, total=60_000, values=values,
-            lows=pack_extremes(best), highs=pack_extremes(best),
+            lows=best, highs=best,
         )  # fmt: skip
         spec = job(f"j{at}", at, stage="train", parameters=own)
         records.append(JobRecord(spec=spec, state=JobState.COMPLETED, noted=noted))

@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from autoexp_tui.cli.visualize import main, render_chart
 from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.conditions.kinds import JobStateIs, MetadataIs
-from autoexp_tui.model.specs import Plan, PlanFinding
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.chart import build_chart
 from autoexp_tui.storage.manifests import write_manifest
 from tests.planning.plans import job, plan, ten_jobs
@@ -87,7 +88,7 @@ def test_the_shipped_experiment_is_drawn_exactly_so() -> None:
     }.items():
         assert text == (GOLDEN / golden).read_text(encoding="utf-8").rstrip("\n")
     # a warning is coloured by its mark alone
-    warned = plan([job("a"), job("b", 1)], warnings=(PlanFinding(message="careful"),))
+    warned = plan([job("a"), job("b", 1)], warnings=(Problem(message="careful"),))
     assert "\x1b[33m!\x1b[0m  careful" in drawn(warned, 100, color=True)
 
 
@@ -96,7 +97,7 @@ def test_whatever_the_names_no_line_is_too_wide_and_nothing_steers_a_terminal() 
     waits = (MetadataIs(key=odd, value=odd), JobStateIs(jobs=(odd,), state=odd))
     first = job(odd, stage=odd, parameters={odd: odd})
     jobs = [first, job("b", 1, depends_on=(odd,), start_conditions=waits, family=odd)]
-    finding = PlanFinding(message=odd, hint=odd, job=odd)
+    finding = Problem(message=odd, hint=odd, job=odd)
     for width in (24, 60, 200):
         text = drawn(plan(jobs, name=odd, warnings=(finding,)), width)
         lines = text.split("\n")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoexp_tui.conditions import kinds
-from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.specs import JobSpec, Plan
 from tests.model import builders
 
 RATES = ("1e-3", "3e-3", "5e-3")
@@ -66,7 +67,7 @@ def ten_jobs() -> Plan:
         parameters={"stage": "report", "project.name": "report"},
         start_conditions=(_completed(*every, hours=2), asks),
     ))  # fmt: skip
-    warning = PlanFinding(
+    warning = Problem(
         message="is not in the config and is added", where="backend.args.decay_iters",
         job="lr1e-3_cooldown", hint="write `++backend.args.decay_iters` to say so",
     )  # fmt: skip

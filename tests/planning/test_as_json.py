@@ -12,8 +12,9 @@ import pytest
 
 from autoexp_tui.conditions import kinds
 from autoexp_tui.config.specs import parse_condition
+from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
-from autoexp_tui.model.specs import ExecutorSpec, Hole, JobSpec, PlanFinding
+from autoexp_tui.model.specs import ExecutorSpec, Hole, JobSpec
 from autoexp_tui.planning.as_json import condition_to_json, plan_to_json
 from autoexp_tui.planning.job_details import list_config_entries
 from tests.planning.plans import job, plan, ten_jobs
@@ -60,7 +61,7 @@ def test_a_plan_is_told_as_it_was_resolved() -> None:
     stage = {"stage": "b", "filter": "n > 1", "where": "sweep"}
     hole = Hole(parameters={"lr": math.inf, "n": 1}, **stage)
     words = {"job": "a", "where": "lr", "message": "odd", "hint": "mend it"}
-    warning = PlanFinding(**words, place="exp.yaml:3")
+    warning = Problem(**words, place="exp.yaml:3")
     executor = ExecutorSpec(settings={"script_dir": "out/scripts/"})
     more: Any = {"holes": (hole,), "holes_more": 7, "executor": executor}
     tree = to_json(job("a"), warnings=(warning,), **more)

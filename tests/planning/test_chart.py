@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from autoexp_tui.conditions import kinds
 from autoexp_tui.conditions.kinds import MetadataIs
+from autoexp_tui.model.errors import Problem as Finding
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.model.specs import PlanFinding as Finding
 from autoexp_tui.planning import dag
 from autoexp_tui.planning.chart import Section, build_chart, quote_label, render_mermaid
 from autoexp_tui.planning.validate import format_ring

@@ -56,7 +56,6 @@ from autoexp_tui.config.yaml_files import (
     show_path,
 )
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.planning.job_config import OUR_PLACES
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.probes.config_files import config_roots, find_config, list_configs
@@ -111,7 +110,7 @@ class HydraComposer:
         given = os.environ if environ is None else environ
         self.environment = Environment(dict(given))
         self._may_share = given.get(SWITCH) != "hydra"
-        self.warnings: list[PlanFinding] = []
+        self.warnings: list[Problem] = []
         self.composed = 0
         """How often Hydra composed: one for the base, one for each job."""
         self._parser = OverridesParser.create()
@@ -443,7 +442,7 @@ class HydraComposer:
         ):
             hint = "correct the path, or take the entry out"
             return Problem(f"{absent[2]} is not there", "hydra.searchpath", hint=hint)
-        finding = PlanFinding(message=text, where=self.config_ref)
+        finding = Problem(text, where=self.config_ref)
         if finding not in self.warnings:
             self.warnings.append(finding)
         return None

@@ -30,7 +30,7 @@ from autoexp_tui.model.errors import (
     ValidationFailed,
 )
 from autoexp_tui.model.masking import mask_text
-from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.replan_job import join_plan
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
 from autoexp_tui.storage.user_files import write_crash_log
@@ -124,7 +124,7 @@ class PlanningAnswer:
     points: tuple[Mapping[str, object], ...] = ()
     config: Mapping[str, object] | None = None
     errors: tuple[Problem, ...] = ()
-    warnings: tuple[PlanFinding, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     holes: tuple[Mapping[str, object], ...] = ()
     """Of a plan with errors: what filters took, as `autoexp-plan --json` writes it."""
     holes_more: int = 0
@@ -188,8 +188,8 @@ def encode_answer(answer: PlanningAnswer) -> bytes:
 def decode_answer(data: bytes) -> PlanningAnswer:
     """The answer of `encode_answer`; raises ValueError, TypeError or KeyError."""
     tree = json.loads(data)
-    tree["errors"] = tuple(Problem(**one) for one in tree["errors"])
-    tree["warnings"] = tuple(PlanFinding(**one) for one in tree["warnings"])
+    for key in ("errors", "warnings"):
+        tree[key] = tuple(Problem(**one) for one in tree[key])
     for key in ("points", "holes"):
         tree[key] = tuple(tree[key])
     plan, job = tree.pop("plan_json"), tree.pop("job_json")

@@ -48,7 +48,7 @@ from autoexp_tui.model.errors import (
 )
 from autoexp_tui.model.masking import mask_values
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.as_json import hole_to_json
 from autoexp_tui.planning.build import (
     PlanOutcome,
@@ -303,7 +303,7 @@ def _answer_plan(planning: _Planning, naming: Naming = AS_WRITTEN) -> PlanningAn
 
 def _collect_findings(
     planning: _Planning, outcome: PlanOutcome
-) -> tuple[tuple[Problem, ...], tuple[PlanFinding, ...]]:
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Errors and warnings of a plan, with their places. Hydra's sweepers and launchers
     are replaced by `sweep` and `slurm`: a config that sets them would run one job where
     many were meant."""
@@ -331,16 +331,9 @@ def _collect_findings(
     hydra = [one for one in found if one is not None]
     errors = [*(one for one, is_error in hydra if is_error), *errors]
     warnings += [one for one, is_error in hydra if not is_error]
-    placed = planning.add_places(warnings, outcome.origins)
-    findings = (
-        PlanFinding(
-            message=p.message, where=p.where, job=p.job, hint=p.hint, place=p.place
-        )
-        for p in placed
-    )
     return (
         planning.add_places(errors, outcome.origins),
-        (*composer.warnings, *findings),
+        (*composer.warnings, *planning.add_places(warnings, outcome.origins)),
     )
 
 

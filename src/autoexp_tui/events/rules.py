@@ -17,7 +17,7 @@ from autoexp_tui.model.event import (
     update_attempt,
 )
 from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
-from autoexp_tui.model.outputs import NotedMetrics, pack_extremes
+from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.state import Deferred, Mark, Matched, SessionState, Warned
 from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import count, format_number
@@ -69,8 +69,7 @@ class MetricsNoted(Event, NotedMetrics, topic=""):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         same = ("attempt", "run", "step", "total", "values", "judged", "result")
-        lows, highs = pack_extremes(self.lows), pack_extremes(self.highs)
-        noted = NotedMetrics(**pick(self, *same), lows=lows, highs=highs)
+        noted = NotedMetrics(**pick(self, *same, "lows", "highs"))
         update(state, self.job, noted=noted, noted_at=record.t)
 
     def format_headline(self, now: float) -> Headline:

@@ -15,7 +15,7 @@ from autoexp_tui.model.event import (
     pick,
     update,
 )
-from autoexp_tui.model.outputs import DoneWork, NotedMetrics, pack_extremes
+from autoexp_tui.model.outputs import DoneWork, NotedMetrics
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import GAPS, JobRecord, Joined, SessionState, changed
 from autoexp_tui.model.states import Why
@@ -259,10 +259,8 @@ class DoneFound(Event, topic="state"):
         for work in self.works:
             noted = None
             if work.step is not None:
-                same = pick(work, "step", "total", "values", "result")
-                same["lows"] = pack_extremes(work.lows)
-                same["highs"] = pack_extremes(work.highs)
-                noted = NotedMetrics(attempt=0, **same)
+                same = ("step", "total", "values", "result", "lows", "highs")
+                noted = NotedMetrics(attempt=0, **pick(work, *same))
             changes = {"metadata": work.metadata, "noted": noted}
             update(state, work.job, done=work, **changes)
 

@@ -45,7 +45,7 @@ class UsageError(AutoexpError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding of validation."""
+    """One finding of validation; warnings are kept with the plan."""
 
     message: str
     where: str = ""
@@ -54,11 +54,15 @@ class Problem:
     place: str = ""
     """`config/exp.yaml:41` of what `where` names; empty: none, or `where` says it."""
 
+    @property
+    def below(self) -> str:
+        """What a person reads below the message: where it stands, and what to do."""
+        return ": ".join(part for part in (self.place, self.hint) if part)
+
     def __str__(self) -> str:
         head = " ".join(part for part in (self.job, self.where) if part)
         line = f"{head}: {self.message}" if head else self.message
-        below = ": ".join(part for part in (self.place, self.hint) if part)
-        return f"{line}\n{indent(below, '    ')}" if below else line
+        return f"{line}\n{indent(self.below, '    ')}" if self.below else line
 
 
 @dataclass(eq=False)

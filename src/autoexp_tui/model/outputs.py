@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final
 
 from autoexp_tui.model.states import Extremes
 
@@ -76,48 +73,6 @@ class SetAside:
     """The newest attempt that may have written it; 0: none of this session."""
     values: str = ""
     """What that attempt ran with, where it is not what the next one runs with."""
-
-
-_MOST_STEP: Final = (1 << 63) - 1
-
-
-class PackedExtremes(Mapping[str, tuple[float, int]]):
-    """`Extremes` in a seventh of the memory: a session may have 300,000 of them."""
-
-    __slots__ = ("_names", "_steps", "_values")
-
-    def __init__(self, extremes: Extremes) -> None:
-        self._names = _share(tuple(extremes))
-        self._values = array("d", [value for value, _ in extremes.values()])
-        self._steps = array(
-            "q",
-            [max(-_MOST_STEP, min(step, _MOST_STEP)) for _, step in extremes.values()],
-        )
-
-    def __getitem__(self, name: str) -> tuple[float, int]:
-        at = self._names[name]
-        return self._values[at], self._steps[at]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """As the base has it, without an exception for what is not there."""
-        at = self._names.get(name)
-        return default if at is None else (self._values[at], self._steps[at])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def pack_extremes(extremes: Extremes) -> Extremes:
-    return PackedExtremes(extremes) if extremes else extremes
-
-
-@lru_cache(maxsize=256)
-def _share(names: tuple[str, ...]) -> Mapping[str, int]:
-    """The places of names; jobs of one kind have the same ones."""
-    return {name: at for at, name in enumerate(names)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

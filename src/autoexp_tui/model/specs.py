@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import NO_RULES, MaskRules, Share
 from autoexp_tui.model.rules import RARE, Monitoring
 
@@ -172,23 +173,6 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanFinding:
-    """A warning of planning, kept with the plan."""
-
-    message: str
-    where: str = ""
-    job: str = ""
-    hint: str = ""
-    place: str = ""
-    """The file and line of what `where` names, as in `model.errors.Problem`."""
-
-    @property
-    def below(self) -> str:
-        """What a person reads below the message: where it stands, and what to do."""
-        return ": ".join(part for part in (self.place, self.hint) if part)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
     """A combination of the sweep that a filter took away: it has no job."""
 
@@ -233,7 +217,7 @@ class Plan:
     agents: Mapping[str, AgentSpec] = field(default_factory=dict)
     isolation: Literal["require", "prefer", "none"] = "prefer"
     """Whether agents and candidates run only where they can be fenced in."""
-    warnings: tuple[PlanFinding, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     holes: tuple[Hole, ...] = ()
     holes_more: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.masking import mask_override, mask_value, mask_values
-from autoexp_tui.model.specs import Hole, JobSpec, Plan, PlanFinding
+from autoexp_tui.model.specs import Hole, JobSpec, Plan
 
 _CONFIG_FIELDS: Final[Mapping[tuple[type[Condition], str], str]] = {
     (JobStateIs, "jobs"): "job_name"
@@ -78,7 +78,7 @@ def hole_to_json(hole: Hole) -> dict[str, object]:
     return {name: json_safe(getattr(hole, name)) for name in names}
 
 
-def finding_to_json(one: PlanFinding | Problem) -> dict[str, object]:
+def finding_to_json(one: Problem) -> dict[str, object]:
     """An error or a warning in the documented shape, safe to dump."""
     names = ("job", "where", "message", "hint", "place")
     return {name: json_safe(getattr(one, name)) for name in names}

@@ -19,7 +19,7 @@ from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.masking import MaskRules, Share, is_secret_key, mask_rules
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import Edge, ExecutorSpec, Hole, JobSpec, Plan, PlanFinding
+from autoexp_tui.model.specs import Edge, ExecutorSpec, Hole, JobSpec, Plan
 from autoexp_tui.planning.job_builder import AS_WRITTEN, JobBuilder, Naming
 from autoexp_tui.planning.job_config import (
     CLOSED,
@@ -306,11 +306,7 @@ def build_plan_outcome(
         names = dict.fromkeys(name for name, *_ in source.known)
         found = validate_execution_plan(plan, known=names)
         problems, warnings = found.errors, (*warnings, *found.warnings)
-        findings = (
-            PlanFinding(message=p.message, where=p.where, job=p.job, hint=p.hint)
-            for p in warnings
-        )
-        plan = None if problems else replace(plan, warnings=tuple(findings))
+        plan = None if problems else replace(plan, warnings=warnings)
     named = {draft.at: draft.identity.name for draft in drafts}
     wanted = {one.job for one in (*problems, *warnings)} - {""}
     origins = find_origins(expansion.points, named, wanted)

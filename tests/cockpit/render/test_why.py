@@ -13,9 +13,9 @@ from autoexp_tui.cockpit.spans import width
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import JobView, Look, build_session
 from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.snapshot import GpuLoad, GpuView, Live
-from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.model.states import Cause, JobState, Result, why
 from autoexp_tui.text.spelling import clock_time
 from tests.cockpit.views import (
@@ -113,7 +113,7 @@ def test_each_look_has_its_facts_and_the_key_of_the_next_step(
     assert all(one in told for one in words.split("|"))
 
 
-ABOUT = PlanFinding(message="has 9500 jobs", where="sweep", job="a")
+ABOUT = Problem(message="has 9500 jobs", where="sweep", job="a")
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside, wrap
 from autoexp_tui.model.errors import Problem, find_written_place
 from autoexp_tui.text.spelling import clock_time
-
-if TYPE_CHECKING:
-    from autoexp_tui.model.specs import PlanFinding
 
 _AROUND: Final = 4
 """Lines of a file above and below the one that is shown."""
@@ -28,7 +25,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 """Of a change, by its mark."""
 
 
-def format_warning(finding: PlanFinding) -> str:
+def format_warning(finding: Problem) -> str:
     """What planning warns of, after the job and key that it is about."""
     about = " ".join(part for part in (finding.job, finding.where) if part)
     return outside(f"{about}: {finding.message}" if about else finding.message)
