@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from autoexp_tui.model.agents import Outcome
-from autoexp_tui.model.masking import MaskRules
+from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.research.answer import read_answer, read_fix
 from autoexp_tui.research.context import render_context, render_fix_context
 from autoexp_tui.research.ports import View
+from autoexp_tui.research.sections import Section, measure, render_sections
 from autoexp_tui.research.state import Hypothesis, Note, Trigger
 from autoexp_tui.research.state_file import build_state
 from tests.research.fixtures import (
@@ -229,8 +230,25 @@ def test_a_context_of_a_thousand_runs_takes_20_ms() -> None:
     render(view, live)
     begun = time.process_time()
     render(view, live)
-    # On two busy cores; 12 ms on a quiet one.
+    # On two busy cores; 8 ms on a quiet one.
     assert time.process_time() - begun < 0.1
+
+
+def test_what_there_is_no_room_for_is_not_written() -> None:
+    asked = list[int]()
+
+    def tell(record: int) -> str:
+        asked.append(record)
+        return "x" * 99
+
+    sections = [
+        Section("short", range(9), tell),
+        *(Section(name, range(1000), tell) for name in "ab"),
+    ]
+    texts = render_sections(sections, 10_000, NO_RULES)
+    assert sum(map(measure, texts)) <= 10_000
+    assert all(text.count("xxx\n") > 40 for text in texts[1:])
+    assert len(asked) <= 102
 
 
 def test_goal_notes_and_instructions_are_whole_while_there_is_room_for_them() -> None:

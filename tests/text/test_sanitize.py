@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 
 import pytest
@@ -90,3 +91,8 @@ def test_what_would_hide_in_code_is_written_out() -> None:
     assert escape_hidden(code) == r'x = "\x1b]"; evil()\u202e\u200b' + "\r\n\ty" + (
         r"\r\u2028é"
     )
+
+
+def test_no_character_that_prints_hides_anything() -> None:
+    every = filter(str.isprintable, map(chr, range(sys.maxunicode + 1)))
+    assert escape_hidden(shown := "".join(every)) == shown

@@ -114,9 +114,15 @@ def mask_values(
     return {key: mask_value(str(key), value, rules) for key, value in values.items()}
 
 
+def may_hold_secret(text: str, rules: MaskRules = NO_RULES) -> bool:
+    """Whether it is worth looking: without what this finds nothing is masked."""
+    is_hinted = _HINT.search(text.casefold()) is not None
+    return is_hinted or any(map(text.__contains__, rules.add))
+
+
 def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
     """Text with `key=value`, `key: value` and `--key value` of secrets masked."""
-    if not rules.add and not _may_hold(text):
+    if not may_hold_secret(text, rules):
         return text
     shown: list[str] = []
     end_of_last = at = 0
@@ -154,7 +160,7 @@ def mask_override(text: str, rules: MaskRules = NO_RULES) -> str:
 
 def mask_yaml(text: str, rules: MaskRules = NO_RULES) -> str:
     """YAML, or a diff of it, with secrets masked, those of many lines too."""
-    if not rules.add and not _may_hold(text):
+    if not may_hold_secret(text, rules):
         return text
     lines: list[str] = []
     deeper: int | None = None
@@ -175,13 +181,9 @@ def mask_yaml(text: str, rules: MaskRules = NO_RULES) -> str:
     return "\n".join(lines)
 
 
-def _may_hold(text: str) -> bool:
-    return _HINT.search(text.casefold()) is not None
-
-
 def mask_shapes(text: str) -> str:
     """Text without what is a secret by its shape, whatever it is called."""
-    if not _may_hold(text):
+    if not may_hold_secret(text):
         return text
     return _USER_IN_URL.sub(rf"\1:{MASK}@", _SHAPES.sub(MASK, text))
 

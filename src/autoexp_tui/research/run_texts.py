@@ -9,7 +9,12 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override
+from autoexp_tui.model.masking import (
+    NO_RULES,
+    MaskRules,
+    mask_override,
+    may_hold_secret,
+)
 from autoexp_tui.model.snapshot import Curve, Live
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.model.wording import sentence
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
     from autoexp_tui.research.state import Hypothesis, Item, Research, Run
 
 _MOST_ROW: Final = 400
+_MOST_POINTS: Final = 50
+"""Of a curve, by which its trend is told."""
 _FLAT_SHARE: Final = 0.01
 """Of its value: a metric that changed by less in the newer half of its steps is flat.
 """
@@ -65,6 +72,9 @@ def list_purpose(
 
 
 def tell_overrides(item: Item, rules: MaskRules) -> str:
+    text = " ".join(item.overrides)
+    if not may_hold_secret(text, rules):
+        return text
     return " ".join(mask_override(one, rules) for one in item.overrides)
 
 
@@ -129,7 +139,8 @@ def _tell_trend(curve: Curve | None) -> str:
         return ""
     middle = (curve.steps[0] + curve.steps[-1]) / 2
     at = min(bisect_left(curve.steps, middle), len(curve.steps) - 2)
-    steps, values = curve.steps[at:], curve.values[at:]
+    every = 1 + (len(curve.steps) - at) // _MOST_POINTS
+    steps, values = curve.steps[at::every], curve.values[at::every]
     slope = linear_regression(steps, values).slope
     least = _FLAT_SHARE * max(abs(values[0]), abs(values[-1]))
     if abs(slope) * (steps[-1] - steps[0]) < least:

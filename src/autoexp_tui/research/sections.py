@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from autoexp_tui.model.masking import MaskRules, mask_text
+from autoexp_tui.model.masking import MaskRules, mask_text, may_hold_secret
 from autoexp_tui.text.sanitize import clean, clean_line
 from autoexp_tui.text.spelling import join_some
 
@@ -21,6 +21,7 @@ _MOST_LINE: Final = 2000
 _MOST_QUOTED: Final = 10
 """Texts of others in a block, the newest."""
 _CUT: Final = "… (cut)"
+_NOTHING: Final = "None."
 
 
 def clean_words(text: object) -> str:
@@ -42,48 +43,59 @@ class Section(Generic[T]):
     is_queue: bool = False
     """Whether the first records matter most, and not the last."""
 
-    def write(self, room: int, rules: MaskRules) -> list[str]:
-        """What is told of the records, most worth first, up to the first that does not
-        fit into `room` bytes."""
-        told = list[str]()
-        for record in self._sort():
-            lines = self.tell(record).split("\n")
-            told.append("\n".join(mask_text(line, rules) for line in lines))
-            room -= measure(told[-1])
-            if room < 0:
-                break
-        return told
-
-    def render(self, told: Sequence[str], room: int) -> str:
-        """With those that fit into `room` bytes, of the first at least its start."""
-        if measure(text := self._join(told)) <= room or not told:
-            return text
-        room -= measure(self._join([])) + _FOLD_BYTES
-        left, kept = room, list[str]()
-        for entry in told:
-            left -= measure(entry)
-            if left < 0:
-                break
-            kept.append(entry)
-        kept = kept or [cut_text(told[0], room)]
-        return self._join([*kept, cut_text(self._fold(len(kept)), _FOLD_BYTES - 1)])
-
-    def _sort(self) -> Iterator[T]:
+    def sort(self) -> Iterator[T]:
+        """The records, most worth first."""
         return iter(self.records) if self.is_queue else reversed(self.records)
 
-    def _fold(self, shown: int) -> str:
+    def fold(self, shown: int) -> str:
         """A line about the records that are not; empty: what is cut has a mark."""
-        if not (rest := [*self._sort()][shown:]):
+        if not (rest := [*self.sort()][shown:]):
             return ""
         kinds = count_kinds(map(self.name_kind, rest)) if self.name_kind else ""
         word = "more" if self.is_queue else "older"
         return clean_line(f"and {len(rest)} {word}: {kinds}".removesuffix(": "))
 
-    def _join(self, told: Sequence[str]) -> str:
+    def join(self, told: Sequence[str]) -> str:
+        """The section with these entries, most worth first."""
         lines = [*filter(None, told[:: 1 if self.is_queue else -1])]
-        head = [self.head] if self.head else []
-        body = "\n".join([*head, *lines]) if lines else "None."
+        head = [self.head] if self.head and lines else []
+        body = "\n".join([*head, *(lines or [_NOTHING])])
         return f"\n# {self.title}\n\n{body}\n"
+
+
+class _Draft(Generic[T]):
+    """A section as far as it is told: what there is no room for is never written."""
+
+    def __init__(self, section: Section[T], rules: MaskRules) -> None:
+        self._section = section
+        self._rest = (mask_lines(section.tell(one), rules) for one in section.sort())
+        self._told = list[str]()
+        self._size = measure(section.join([_NOTHING]))
+
+    def fits(self, room: int) -> bool:
+        """Whether all of it fits into `room` bytes: tells on until it does not."""
+        while self._size <= room and (entry := next(self._rest, None)) is not None:
+            self._told.append(entry)
+            self._size += measure(entry)
+        return self._size <= room
+
+    def render(self, room: int) -> str:
+        """With those that fit into `room` bytes, of the first at least its start."""
+        if self.fits(room) or not self._told:
+            return self._section.join(self._told)
+        kept, size = [*self._told], self._size + _FOLD_BYTES
+        while kept and size > room:
+            size -= measure(kept.pop())
+        kept = kept or [cut_text(self._told[0], room - size)]
+        folded = cut_text(self._section.fold(len(kept)), _FOLD_BYTES - 1)
+        return self._section.join([*kept, folded])
+
+
+def mask_lines(text: str, rules: MaskRules) -> str:
+    """A text with its secrets masked, each line by itself."""
+    if not may_hold_secret(text, rules):
+        return text
+    return "\n".join(mask_text(line, rules) for line in text.split("\n"))
 
 
 def tell_lines(lines: Iterable[str]) -> str:
@@ -96,14 +108,15 @@ def render_sections(
 ) -> list[str]:
     """Sections in `room` bytes together: those that need little have it, the others
     share the rest alike."""
-    told = [one.write(room, rules) for one in sections]
-    texts = [""] * len(sections)
-    by_size = sorted(range(len(sections)), key=lambda at: sum(map(measure, told[at])))
-    for place, at in enumerate(by_size):
-        share = room // (len(sections) - place)
-        texts[at] = sections[at].render(told[at], share)
-        room -= measure(texts[at])
-    return texts
+    drafts = [_Draft(one, rules) for one in sections]
+    texts = dict[int, str]()
+    while left := [at for at in range(len(drafts)) if at not in texts]:
+        share = room // len(left)
+        short = [at for at in left if drafts[at].fits(share)]
+        rendered = {at: drafts[at].render(share) for at in short or left}
+        room -= sum(map(measure, rendered.values()))
+        texts |= rendered
+    return [texts[at] for at in range(len(drafts))]
 
 
 def count_kinds(kinds: Iterable[str]) -> str:

@@ -63,11 +63,13 @@ def clean(text: str, *, keep_newlines: bool = False, limit: int | None = None) -
     characters, the last an ellipsis when text was cut."""
     whole = text if limit is None else text[: 4 * limit + 4096]
     shown = whole
-    if not (whole.isascii() and whole.isprintable()):  # most text is both
+    if not whole.isprintable():  # most text is
         shown = _STRIP.sub(_replace_match, whole)
         if not shown.isascii():
-            shown = _PILES.sub(r"\1", _JOINERS.sub(_join_scripts, shown))
+            shown = _JOINERS.sub(_join_scripts, shown)
         shown = shown if keep_newlines else shown.translate(_BLANKS)
+    if not shown.isascii():
+        shown = _PILES.sub(r"\1", shown)
     if limit is None or (len(shown) <= limit and len(whole) == len(text)):
         return shown
     return shown[: max(limit - 1, 0)] + ELLIPSIS[:limit]
