@@ -11,6 +11,7 @@ import pytest
 
 from autoexp_tui.cockpit.render import research as render
 from autoexp_tui.cockpit.render.research_questions import ask_insert
+from autoexp_tui.cockpit.render.research_rows import list_job_purpose
 from autoexp_tui.cockpit.screens import research as screen
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import build_session
@@ -172,6 +173,26 @@ async def test_what_cannot_be_meant_is_told_in_the_dialog_and_not_sent() -> None
             await seat.play("escape")
             seat.clock.advance(1)  # keys behind a field are no commands
         assert not seat.handle.sent
+
+
+@pytest.mark.parametrize("keys", ["I hear tab 'x", "E hear tab 'x", "T hear 'x"])
+async def test_esc_in_a_field_closes_the_dialog(keys: str) -> None:
+    async with cockpit(researching()) as seat:
+        await go_to(seat, "item:x2")
+        await seat.play(f"{keys} escape")
+        await seat.until(lambda: not seat.dialog)
+        assert not seat.handle.sent
+
+
+@pytest.mark.parametrize("run", ["r2", "r5"])
+def test_a_job_says_what_its_run_is_for_and_names_no_log_beside_its_own(
+    run: str,
+) -> None:
+    shown = researching()
+    told = list_job_purpose(find_part(shown), build_session(shown), f"item {run}")
+    labels = [label for label, _ in told]
+    assert "Overrides" in labels
+    assert "Log" not in labels
 
 
 def test_an_item_that_is_still_planned_has_its_name() -> None:

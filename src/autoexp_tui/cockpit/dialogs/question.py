@@ -378,13 +378,15 @@ class QuestionScreen(Overlay[Answer | None]):
             await self._process_command(event)
 
     async def _handle_key_in_field(self, event: events.Key, field: Prompt) -> None:
-        """Keys that leave the field; all others are the field's own."""
-        if event.key in ("tab", "shift+tab", "ctrl+c", "ctrl+q"):
+        """Keys that leave the field, or the dialog; all others are the field's own."""
+        if event.key in ("escape", "ctrl+c", "ctrl+q"):
+            self._stay()
+        elif event.key in ("tab", "shift+tab"):
             self._leave_field()
         elif event.key in ("up", "down"):
             self._choose(self._chosen + (1 if event.key == "down" else -1))
             self._leave_field()
-        elif event.key in ("enter", "escape"):
+        elif event.key == "enter":
             self._leave_field()
             self._ignore_keys()
         else:

@@ -435,12 +435,13 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Loop, str], Row]]]] = {
 
 
 def list_job_purpose(research: Research, session: SessionView, origin: str) -> Pairs:
-    """What a job is for, by who asked for it: of a run's all that the agent is told, of
-    a call what led to it."""
+    """What a job is for, by who asked for it: of a run's all that the agent is told but
+    the log, which a job has itself; of a call what led to it."""
     kind, _, name = origin.partition(" ")
     call = research.consultations.get(name.partition("_")[0])
     if kind == "item" and name in research.runs:
         loop = Loop(research=research, session=session)
-        yield from _list_run(loop, research.runs[name])
+        told = _list_run(loop, research.runs[name])
+        yield from (one for one in told if one[0] != "Log")
     elif kind == "consultation" and call is not None:
         yield "Call", f"{call.id}: {describe_purpose(research, call)}"
