@@ -97,6 +97,17 @@ def test_who_leaves_right_behind_an_order_waits_for_its_answer_but_not_for_ever(
     assert busy.now == pytest.approx(waited, abs=0.1)
 
 
+def test_who_leaves_an_engine_that_cannot_write_is_told_that_the_order_is_lost(
+    capsys: Captured,
+) -> None:
+    finish_orders(Busy(FULL, 5.0))
+    assert "what you ordered last is not on the disk: disk full" in (
+        capsys.readouterr().err
+    )
+    finish_orders(ScriptedHandle(FULL))
+    assert capsys.readouterr().err == ""
+
+
 HANGING = """
 import sys, time
 from autoexp_tui.cli.headless import end_at_once

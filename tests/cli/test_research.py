@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cli import research
-from autoexp_tui.cli.assemble import build_adapters
+from autoexp_tui.cli.assemble import build_adapters, start_session
 from autoexp_tui.cli.headless import Watching, finish, is_over
-from autoexp_tui.cli.options import parse_options
+from autoexp_tui.cli.options import Options, parse_options
 from autoexp_tui.cli.session_verbs import research_verbs
 from autoexp_tui.cli.session_verbs.request import Request
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.events.jobs import JobsReleased
-from autoexp_tui.model.agents import Outcome
-from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.agents import AgentSpec, Outcome
+from autoexp_tui.model.errors import UsageError, ValidationFailed
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState, why
 from autoexp_tui.research.events import ResearchBegun, ResearchOpened, ResearchStopped
@@ -28,6 +28,7 @@ from autoexp_tui.research.state import research_of
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.cli.session_places import Place, all_ended
+from tests.consultation.one_research import OneResearch
 from tests.model.builders import plan
 from tests.research.fake_laboratory import FakeLaboratory, answer
 from tests.research.test_decide import answer_in_turn, begin, items, runs
@@ -78,6 +79,17 @@ def test_a_note_needs_words() -> None:
     request = Request(verb="note", words=("k7f2",), args=args, options=options)
     with pytest.raises(UsageError, match="what is the agent to be told"):
         research_verbs.note(request)
+
+
+def test_research_that_cannot_begin_in_its_repository_makes_no_session(
+    tmp_path: Path,
+) -> None:
+    one = OneResearch(tmp_path, AgentSpec(backend="codex"))
+    one.make_repository()
+    (one.top / "new.py").touch()
+    with pytest.raises(ValidationFailed, match="research cannot begin"):
+        start_session(one.laboratory.plan, lambda _: None, Options())
+    assert [*tmp_path.iterdir()] == [one.top.parent]
 
 
 class ResearchPlace(Place):

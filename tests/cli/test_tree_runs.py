@@ -134,6 +134,21 @@ def test_a_search_of_which_a_part_is_not_given_is_refused(tmp_path: Path) -> Non
             prepare_search(here, tmp_path.with_name("state"))
 
 
+def test_a_measurement_that_the_root_commit_does_not_have_is_refused(
+    tmp_path: Path,
+) -> None:
+    call_git(tmp_path, "init", "-q")
+    call_git(tmp_path, "commit", "-qm", "a", "--allow-empty")
+    write_files(tmp_path, {"config/measure.yaml": "project: {name: m}\n"})
+    call_git(tmp_path, "add", "config")
+    call_git(tmp_path, "commit", "-qm", "b")
+    measured = {"config_ref": "measure"}
+    made = make_tree(repository=str(tmp_path), root="HEAD~1", evaluate=measured)
+    with pytest.raises(AutoexpError, match="there is no config `measure`"):
+        prepare_search(made, tmp_path.with_name("state"))
+    assert call_git(tmp_path, "status", "--porcelain") == ""
+
+
 def test_a_run_is_read_from_the_beginning_of_its_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

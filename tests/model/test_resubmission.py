@@ -105,6 +105,11 @@ PLANNING: Final = PendingEffect(
 )
 
 
+def test_of_many_jobs_the_last_are_looked_at_first() -> None:
+    nobody_looks: Any = None
+    assert is_open([nobody_looks, replace(ENDED, state=S.WAITING)], [])
+
+
 def test_a_session_is_over_when_nothing_is_left_to_do() -> None:
     assert (is_acting([ENDED], []), is_open([ENDED], [])) == (False, False)
     for state in (S.WAITING, S.HELD, S.RETRYING):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.executors import (
@@ -76,6 +76,9 @@ from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.storage.trust import find_session_user
 from autoexp_tui.storage.user_files import note_place
 
+if TYPE_CHECKING:
+    from autoexp_tui.consultation.disk_laboratory import DiskLaboratory
+
 T = TypeVar("T")
 Listener = Callable[[Snapshot], None]
 _PORTION = 200
@@ -84,14 +87,18 @@ _PORTION = 200
 
 def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
     """Create a session for `plan` and an engine that has begun; raises SessionOwned
-    where a living session writes one of the output directories."""
+    where a living session writes one of the output directories, and AutoexpError where
+    its policy cannot begin."""
+    state_dir = find_state_dir(options, plan.state_dir)
     if plan.tree:
         from autoexp_tui.cli.tree_runs import prepare_search
 
-        plan = prepare_search(plan, find_state_dir(options, plan.state_dir))
+        plan = prepare_search(plan, state_dir)
+    if plan.research:
+        _build_laboratory(SessionDir(state_dir / "new"), plan, ChildPlanner()).check()
     work = find_work(plan, owners.Living(), force=options.force)
     require_executor(plan)
-    session = create_session(find_state_dir(options, plan.state_dir), share=plan.share)
+    session = create_session(state_dir, share=plan.share)
     note_place(session.state_dir)
     own = plan.tree.get("lock_stale_seconds")
     told = isinstance(own, int | float) and own
@@ -331,20 +338,10 @@ def build_adapters(
     through it, but not into what it keeps beside them."""
     mode = SESSION_MODES[plan.share].directory
     if plan.research:
-        from autoexp_tui.consultation.disk_laboratory import DiskLaboratory
         from autoexp_tui.research.ports import ADAPTER as RESEARCH
 
-        directory = session.path / "research"
-        make_directory(directory, mode)
-        laboratory = DiskLaboratory(
-            directory=directory,
-            state_dir=session.state_dir,
-            session=session.id,
-            plan=plan,
-            planner=planner,
-            read_live=read_live,
-            count_gpus=lambda: find_offer(plan)[1] or 0,
-        )
+        laboratory = _build_laboratory(session, plan, planner, read_live)
+        make_directory(laboratory.directory, mode)
         return {RESEARCH: laboratory}
     if not plan.tree:
         return {}
@@ -361,6 +358,25 @@ def build_adapters(
         planner=planner,
     )
     return {ADAPTER: trees}
+
+
+def _build_laboratory(
+    session: SessionDir,
+    plan: Plan,
+    planner: Planner,
+    read_live: Callable[[], Mapping[str, Live]] = dict,
+) -> DiskLaboratory:
+    from autoexp_tui.consultation.disk_laboratory import DiskLaboratory
+
+    return DiskLaboratory(
+        directory=session.path / "research",
+        state_dir=session.state_dir,
+        session=session.id,
+        plan=plan,
+        planner=planner,
+        read_live=read_live,
+        count_gpus=lambda: find_offer(plan)[1] or 0,
+    )
 
 
 def list_first_policies(plan: Plan) -> Iterator[events.Event]:

@@ -533,8 +533,8 @@ def finish_orders(handle: EngineHandle) -> Snapshot:
     """The state once the engine of this process has told of all that was sent to it.
 
     Who leaves right behind an order leaves a campaign that goes on, not one at rest.
-    Not waited for: an engine that cannot write, or needs more than `ANSWER_SECONDS`;
-    Ctrl-C ends the waiting.
+    Not waited for: an engine that needs more than `ANSWER_SECONDS`, or cannot write: it
+    is said that the order may be lost. Ctrl-C ends the waiting.
     """
 
     def is_answered() -> object:
@@ -542,7 +542,11 @@ def finish_orders(handle: EngineHandle) -> Snapshot:
 
     with suppress(KeyboardInterrupt):
         wait_until(is_answered, ANSWER_SECONDS)
-    return handle.snapshot()
+    snapshot = handle.snapshot()
+    if handle.is_unanswered and (problem := snapshot.engine.holding):
+        say(f"what you ordered last is not on the disk: {clean(problem)}")
+        say("Order it again when there is room; what is not written by now is lost.")
+    return snapshot
 
 
 def end_at_once() -> AbstractContextManager[None]:

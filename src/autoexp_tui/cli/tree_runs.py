@@ -27,9 +27,10 @@ from autoexp_tui.storage.sessions import describe, find_sessions
 from autoexp_tui.tree.events import TreeBegun, TreeOpened
 from autoexp_tui.tree.options import TreeOptions, read_options
 from autoexp_tui.tree.views import OF_THE_RUN
+from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.readiness import check_repository, open_repository
 from autoexp_tui.worktrees.refs import list_refs, require_unused_run
-from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 
 if TYPE_CHECKING:
     from autoexp_tui.model.masking import Share
@@ -214,22 +215,23 @@ def _require_baseline(plan: Plan, options: TreeOptions) -> None:
 def _require_sweep(
     plan: Plan, options: TreeOptions, repository: TreeRepository
 ) -> None:
-    """The plan that measures can be made. Of another root than what is checked out that
-    is found out when the search begins, in the worktree of that commit."""
-    git = Git(repository)
-    is_here = git.resolve(options.root) == git.resolve("HEAD")
-    if not options.evaluate.config_ref or not is_here:
+    """The plan that measures can be made, from the root commit."""
+    if not options.evaluate.config_ref:
         return
     from autoexp_tui.config.planning import ChildPlanner
     from autoexp_tui.evaluation.config_sweep import plan_sweep
 
-    top = repository.top
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() as name:
+        root, place = repository.top, Path(os.path.realpath(name))
+        git = Git(replace(repository, root=place))
+        commit = git.resolve(options.root)
+        if commit != git.resolve("HEAD"):
+            root = add_worktree(git, Place("wt", "0"), commit)
         plan_sweep(
             ChildPlanner(),
             plan,
             options.evaluate,
-            top=top,
-            root=top,
-            directory=Path(place),
+            top=repository.top,
+            root=root,
+            directory=place,
         )

@@ -112,10 +112,17 @@ class DiskLaboratory:
         return open_repository(top, self.session, self.directory, links, "research")
 
     # ------------------------------------------------------------------------ opening
-    def open(self, options: ResearchOptions) -> tuple[ResearchOpened, Sequence[str]]:
-        notes, base = [*self._check_agents(options)], ""
-        if options.repository:
+    def check(self) -> Sequence[str]:
+        """Whether research can begin, with what merely differs, for people; raises
+        AutoexpError. There need not be a session yet."""
+        notes = [*self._check_agents(self.options)]
+        if self.options.repository:
             notes += check_repository(self.repository, self.state_dir)
+        return notes
+
+    def open(self, options: ResearchOptions) -> tuple[ResearchOpened, Sequence[str]]:
+        notes, base = self.check(), ""
+        if options.repository:
             self._ignore_results()
             base = Git(self.repository).resolve("HEAD")
         ignore_directory(self.directory)

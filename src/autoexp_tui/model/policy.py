@@ -84,7 +84,7 @@ def list_open_ends(parts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def has_work_left(state: SessionState) -> bool:
     """Whether a session may still change by itself: its jobs, or what adds to them."""
-    is_left = is_open(state.jobs.values(), state.pending.values(), state.asks)
+    is_left = is_open([*state.jobs.values()], state.pending.values(), state.asks)
     if not (state.jobs or state.pending) and find_end(state.parts) is not None:
         is_left = False  # a policy ended before it had any job
     return is_left or bool(list_open_ends(state.parts))

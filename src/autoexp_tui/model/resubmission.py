@@ -124,7 +124,7 @@ def list_ended_because_of(
 
 
 def is_open(
-    jobs: Collection[JobRecord],
+    jobs: Sequence[JobRecord],
     pending: Collection[PendingEffect],
     asks: Mapping[str, Ask] = MappingProxyType({}),
 ) -> bool:
@@ -132,7 +132,8 @@ def is_open(
     question."""
     if not jobs or pending or list_open_asks(asks):
         return True
-    return not all(job.ended for job in jobs) or is_acting(jobs, pending)
+    # From the end: those that are left are among the last, mostly.
+    return not all(job.ended for job in reversed(jobs)) or is_acting(jobs, pending)
 
 
 def is_acting(jobs: Iterable[JobRecord], pending: Collection[PendingEffect]) -> bool:
