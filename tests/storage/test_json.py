@@ -47,7 +47,8 @@ SAID = recorded(MessageLogged(text="loss 2.5"), command_id="k")
 
 def line(**fields: object) -> bytes:
     envelope = {"v": 1, "seq": 1, "epoch": 1, "t": 1.0, "event_id": "e"}
-    return json.dumps({**envelope, **fields}).encode()
+    whole = {**envelope, **fields}
+    return json.dumps(whole, separators=(",", ":")).encode()
 
 
 def test_a_place_and_a_trial_are_written_where_they_are_unusual_alone() -> None:

@@ -102,9 +102,10 @@ class JoinChecks:
             return
         first = state.highest + 1
         specs = (replace(job, index=at) for at, job in enumerate(joined.jobs, first))
-        added = events.JobsAdded(specs=tuple(specs), edges=joined.edges, **whose)
+        added = events.JobsAdded(
+            specs=tuple(specs), edges=joined.edges, released=True, **whose
+        )
         context.draft.emit(added)
-        context.draft.emit(events.JobsReleased(jobs=added.list_jobs()))
 
     def _build_jobs(self, state: SessionState, specs: Sequence[JobSpec]) -> Joined:
         """The jobs with what they wait for, and the edges of that."""

@@ -12,13 +12,14 @@ from autoexp_tui.model.event import (
     Recorded,
     join_parts,
     list_names,
+    move_all,
     pick,
     update,
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import GAPS, JobRecord, Joined, SessionState, changed
-from autoexp_tui.model.states import Why
+from autoexp_tui.model.states import JobState, Why
 from autoexp_tui.text.spelling import duration, size
 
 
@@ -168,7 +169,7 @@ def _add_jobs(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsAdded(Event, topic="state"):
+class JobsAdded(Event, topic="state", changes_jobs=True, rejudges=True):
     """All jobs that a policy made for one purpose joined the session."""
 
     policy: str
@@ -177,11 +178,15 @@ class JobsAdded(Event, topic="state"):
     specs: tuple[JobSpec, ...]
     """With their places in the session's order."""
     edges: tuple[Edge, ...] = ()
+    released: bool = False
+    """They may run as soon as their conditions pass, without `JobsReleased`."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         state.refused_joins.pop(self.asked_by, None)
         state.joined[record.event_id] = Joined(self.specs, self.edges)
         _add_jobs(state, record, self.specs, **pick(self, "asked_by", "policy"))
+        if self.released:
+            move_all(state, record, self.list_jobs(), JobState.WAITING)
 
     def list_jobs(self) -> tuple[str, ...]:
         return tuple(spec.name for spec in self.specs)

@@ -20,7 +20,7 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,11 +58,12 @@ Fields = dict[str, Any]
 MORE: Final = b'{"more":true,'
 """How the line of a record begins that others of its commit follow."""
 _CRC: Final = b',"crc":"'
-_CRC_LENGTH: Final = len(b',"crc":"01234567"}\n')
+_CRC_LENGTH: Final = len(b',"crc":"01234567"}')
+_TYPE: Final = b',"type":"'
+"""Between the envelope and the fields of the event."""
 _OTHER_BYTES: Final = "its bytes are not those that were written (CRC-32)"
 VERSION: Final = 1
 """Of every type of event; whoever changes one has to read the older form as well."""
-_ENVELOPE: Final = tuple(name for name in list_fields(Recorded) if name != "event")
 
 
 def encode_record(record: Recorded) -> bytes:
@@ -78,7 +79,7 @@ def encode_record(record: Recorded) -> bytes:
     tree["type"] = type(event).__name__
     tree |= {key: getattr(event, key) for key in list_fields(type(event))}
     rest = to_json(tree, parse_record)[:-1]
-    return rest + _format_crc(rest)
+    return rest + _format_crc(rest) + b"\n"
 
 
 def has_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
@@ -102,62 +103,74 @@ def decode_record(line: bytes, where: str = "", remedy: str = "") -> Recorded:
 
 def parse_record(line: bytes) -> Recorded:
     """`decode_record` for who knows no place; raises Undecodable."""
-    tree = _read_object(line)
-    if "type" not in tree:
-        raise Undecodable("the record has no 'type'")
-    name, number = tree.pop("type"), tree.get("v")
-    envelope = {key: tree.pop(key) for key in _ENVELOPE if key in tree}
-    if type(number) is not int:
-        raise Undecodable(f"v: {number!r:.80} is no version")
-    if number != VERSION:
-        problem = f"{name} has version {number}; this program knows {VERSION}"
-        raise Undecodable(problem, newer=True)
-    kind: Any = Event.kinds.find(name) if isinstance(name, str) else None
+    whole = _check_bytes(line)
+    head, _, tail = whole.partition(_TYPE)  # no text has it: it escapes its quotes
+    name, _, fields = tail.partition(b'"')
+    kind: Any = Event.kinds.find(name.decode("utf-8", "replace"))
     if kind is None:
-        raise Undecodable(f"unknown type of event {name!r}", newer=True)
+        raise _explain_refusal(whole, ValueError("no event has that name"))
     try:
-        envelope["event"] = build_validator(kind).validate_python(tree)
-    except ValueError as error:
-        text = describe_error(error)
-        # A field that we never had is one that came later.
-        newer = text.endswith("Unexpected keyword argument") or names_unknown_kind(text)
-        raise Undecodable(f"{name}: {text}", newer=newer) from error
-    # Numbers that are none are refused, which pydantic would read as what they say.
-    for key in ("seq", "epoch"):
-        if key in envelope and type(envelope[key]) is not int:
-            raise Undecodable(f"{key}: Input should be a valid integer")
-    for key in ("t", "utc", "lived"):
-        if isinstance(envelope.get(key), str | bool):
-            raise Undecodable(f"{key}: Input should be a valid number")
-    try:
+        envelope = build_validator(dict).validate_json(head + b"}")
+        _check_envelope(envelope)
+        fields = b"{" + fields.removeprefix(b",")
+        envelope["event"] = build_validator(kind).validate_json(fields)
         made = build_validator(Recorded).validate_python(envelope)
-    except ValueError as error:
-        raise Undecodable(describe_error(error)) from error
+    except (ValueError, TypeError) as error:
+        raise _explain_refusal(whole, error) from error
     return cast(Recorded, made)
 
 
-def _read_object(line: bytes) -> Fields:
-    """The JSON object of a line whose checksum, if it has one, is right."""
-    if line[-1:] != b"\n":
-        line += b"\n"
+def _check_bytes(line: bytes) -> bytes:
+    """The JSON of a line whose checksum, if it has one, is right."""
+    line = line.removesuffix(b"\n")
     rest, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
-    if crc.startswith(_CRC):
-        if crc != _format_crc(rest):
-            raise Undecodable(_OTHER_BYTES)
-        line = rest + b"}"
+    if not crc.startswith(_CRC):
+        return line
+    if crc != _format_crc(rest):
+        raise Undecodable(_OTHER_BYTES)
+    return rest + b"}"
+
+
+def _check_envelope(envelope: Fields) -> None:
+    """Numbers that are none are refused, which pydantic would read as what they say;
+    raises ValueError or TypeError."""
+    get = envelope.get
+    if get("v") != VERSION:
+        raise ValueError(f"v: {get('v')!r:.80} is no version")
+    for key in ("seq", "epoch"):
+        if type(get(key)) is not int:
+            raise TypeError(f"{key}: Input should be a valid integer")
+    for key in ("t", "utc", "lived"):
+        if isinstance(get(key), str | bool):
+            raise TypeError(f"{key}: Input should be a valid number")
+
+
+def _explain_refusal(line: bytes, error: Exception) -> Undecodable:
+    """What is wrong with a line that does not read."""
     try:
         tree = read_json(line)
-    except ValueError as error:
-        raise Undecodable(f"not a line of JSON: {error}") from error
+    except ValueError as odd:
+        return Undecodable(f"not a line of JSON: {odd}")
     if not isinstance(tree, dict):
-        raise Undecodable("not a JSON object")
+        return Undecodable("not a JSON object")
     if "crc" in tree:
-        raise Undecodable(_OTHER_BYTES)
-    return tree
+        return Undecodable(_OTHER_BYTES)
+    if "type" not in tree:
+        return Undecodable("the record has no 'type'")
+    name, number = tree["type"], tree.get("v")
+    if type(number) is int and number != VERSION:
+        problem = f"{name} has version {number}; this program knows {VERSION}"
+        return Undecodable(problem, newer=True)
+    if not isinstance(name, str) or Event.kinds.find(name) is None:
+        return Undecodable(f"unknown type of event {name!r}", newer=True)
+    text = describe_error(error)
+    # A field that we never had is one that came later.
+    newer = text.endswith("Unexpected keyword argument") or names_unknown_kind(text)
+    return Undecodable(f"{name}: {text}", newer=newer)
 
 
 def _format_crc(rest: bytes) -> bytes:
-    return b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
+    return b'%s%08x"}' % (_CRC, zlib.crc32(rest))
 
 
 _MOST_BYTES = 1 << 40
@@ -296,8 +309,10 @@ def read_part(part: Part, offset: int = 0) -> Iterator[tuple[Recorded, int, int]
 
 
 def _parse_line(line: bytes, part: Part, number: int, offset: int) -> Recorded:
-    with suppress(Undecodable):
+    try:
         return parse_record(line)
+    except Undecodable:
+        pass
     session = part.path.parent  # these words are not made for each good line
     remedy = (
         f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
