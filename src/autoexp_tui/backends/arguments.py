@@ -246,10 +246,7 @@ def _render_values(value: object, action: Action) -> Words:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument(*(action.options or ("value",)), **how)
     try:
-        found, rest = parser.parse_known_args(
-            words if action.options else ["--", *words]
-        )
-        (read,) = vars(found).values()
+        _, rest = parser.parse_known_args(words if action.options else ["--", *words])
     except ValueError as error:
         hint = str(error).partition(": ")[2]
         if action.choices:
@@ -257,8 +254,6 @@ def _render_values(value: object, action: Action) -> Words:
         raise _refuse(value, action, hint) from None
     if rest:
         raise _refuse(value, action, "in a list no item may begin with a dash")
-    if repr(read) != repr(_expect(value, action)):
-        raise _refuse(value, action, f"it would be read as {read!r}")
     return tuple(words)
 
 
@@ -274,15 +269,6 @@ def _refuse(value: object, action: Action, hint: str) -> Refused:
 
 def _show(value: object) -> str:
     return format_word(value) if isinstance(value, bool) else repr(value)
-
-
-def _expect(value: object, action: Action) -> object:
-    """What argparse makes of a value that is right."""
-    if isinstance(value, list | tuple):
-        return [_expect(item, action) for item in value]
-    if action.nargs == "?" and action.options and _is_same(value, action.const):
-        return action.const
-    return _KINDS.get(action.type, str)(_format_item(value, action))
 
 
 def _render_once(value: object, action: Action) -> Words:

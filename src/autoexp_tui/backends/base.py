@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.plain_tree import ABSENT, at
 
 Config: TypeAlias = Mapping[str, object]
 
@@ -73,12 +74,8 @@ def read_section(backend: Config, key: str) -> Config:
 
 def find_value(config: Config, path: str) -> object:
     """The value at a dotted path of a resolved config; None where there is none."""
-    value: object = config
-    for key in path.split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
+    found: object = at(config, tuple(path.split(".")))
+    return None if found is ABSENT else found
 
 
 class Check(NamedTuple):

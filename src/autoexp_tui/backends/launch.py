@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from autoexp_tui.backends.arguments import Arguments
 from autoexp_tui.backends.base import (
@@ -46,6 +46,8 @@ from autoexp_tui.backends.torchrun import asks_for_gpus
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused
 from autoexp_tui.text.did_you_mean import did_you_mean
+
+T = TypeVar("T")
 
 _SEE: Final = "see autoexp_tui.backends.base.Backend"
 
@@ -94,25 +96,22 @@ class CustomBackend(Backend):
             raise _refuse_class(message, _SEE)
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        found: Sequence[Problem] = self._run("problems", backend, config)
-        return found
+        return self._run("problems", _read_problems, backend, config)
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
-        return tuple(map(str, self._run("command", backend, config)))
+        return self._run("command", _read_words, backend, config)
 
     def outside(self, backend: Config, config: Config) -> Sequence[str]:
-        return tuple(map(str, self._run("outside", backend, config)))
+        return self._run("outside", _read_words, backend, config)
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
-        found = self._run("environment", backend, config)
-        return {str(name): str(value) for name, value in found.items()}
+        return self._run("environment", _read_variables, backend, config)
 
-    def _run(self, name: str, backend: Config, config: Config) -> Any:
-        """What its function gives back, when it can be used."""
-        default, is_usable, wanted = _ANSWERS[name]
-        function = getattr(self._made, name, lambda *_: default)
+    def _run(self, name: str, read: Callable[[Any], T], *given: Config) -> T:
+        """What its function gives back, or the usual, when it can be used."""
+        function = getattr(self._made, name, None) or getattr(super(), name)
         try:
-            found = function(backend, config)
+            return read(function(*given))
         except SpecRefused:
             raise
         except (Exception, SystemExit) as error:
@@ -120,25 +119,22 @@ class CustomBackend(Backend):
             message = f"`{self._path}` failed in {name}: {_format_error(error)}"
             hint = f"raised at {last.filename}:{last.lineno}"
             raise _refuse_class(message, hint) from error
-        if not is_usable(found):
-            message = f"`{self._path}` gave {found!r} as its {name}, not {wanted}"
-            raise _refuse_class(message, _SEE)
-        return found
 
 
-_ANSWERS: Final[Mapping[str, tuple[object, Callable[[Any], object], str]]] = {
-    "problems": (
-        (),
-        lambda found: (
-            isinstance(found, Sequence) and all(isinstance(p, Problem) for p in found)
-        ),
-        "a list of Problem",
-    ),
-    "command": ((), lambda found: is_word_list(found) and found, "a list of words"),
-    "outside": ((), is_word_list, "a list of words"),
-    "environment": ({}, lambda found: isinstance(found, Mapping), "a mapping"),
-}
-"""By function: what a missing one gives; if an answer is of use; what is wanted."""
+def _read_problems(found: Any) -> Sequence[Problem]:
+    if not all(isinstance(one, Problem) for one in found):
+        raise TypeError(f"{found!r} is no list of Problem")
+    return tuple(found)
+
+
+def _read_words(found: Any) -> Sequence[str]:
+    if not is_word_list(found):
+        raise TypeError(f"{found!r} is no list of words")
+    return tuple(map(str, found))
+
+
+def _read_variables(found: Any) -> Mapping[str, str]:
+    return {str(name): str(value) for name, value in found.items()}
 
 
 def _refuse_class(message: str, hint: str) -> SpecRefused:
@@ -184,7 +180,9 @@ class Backends:
             found[:0] = error.problems
         if found:
             raise SpecRefused(tuple(found))
-        words = tuple(map(str, chosen.command(backend, config)))
+        words = tuple(chosen.command(backend, config))
+        if not words:
+            raise _refuse_class("gives no command", _SEE)
         made = Launch(
             command=words,
             env=chosen.environment(backend, config),

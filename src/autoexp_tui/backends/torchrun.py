@@ -30,7 +30,6 @@ from autoexp_tui.model.specs import Scalar, count_gpus, count_nodes
 
 KEY: Final = "torchrun"
 
-_PROCESSES: Final = ("auto", "gpu", "cpu", "xpu")
 _MEETING: Final = (
     "rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf", "master_addr",
     "master_port", "node_rank",
@@ -41,18 +40,6 @@ _MEETING: Final = (
 def _parse_number(value: object) -> Any:
     """A number where it is one, or a text of one."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
-def _is_whole(value: object) -> bool:
-    number = _parse_number(value)
-    return isinstance(number, int) and not isinstance(number, bool) and number > 0
-
-
-def _is_nodes(value: object) -> bool:
-    low, colon, high = str(value).partition(":")
-    if not colon:
-        return _is_whole(value)
-    return low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high)
 
 
 _FORMS: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
@@ -159,20 +146,13 @@ def _check_shape(given: Config, shape: Shape, config: Config) -> Iterator[Proble
         message = "is not said, and follows from nothing that Slurm is asked for"
         hint = "a number, one a GPU; or ask for slurm.sbatch.gpus_per_node"
         yield problem(f"{KEY}.nproc_per_node", message, hint)
-    elif shape.processes not in _PROCESSES and not _is_whole(shape.processes):
-        message = (
-            f"is {shape.processes!r}; it may be a number, or {', '.join(_PROCESSES)}"
-        )
-        yield problem(f"{KEY}.nproc_per_node", message)
     if shape.on_slurm and tasks != 1:
         message = f"is {tasks}: torchrun would be started so often on each node"
         hint = "1; torchrun starts the processes itself (gpus_per_node, cpus_per_task)"
         yield Problem(message, where="slurm.sbatch.ntasks_per_node", hint=hint)
-    if not _is_nodes(shape.nodes):
-        message, hint = f"is {shape.nodes!r}", "a number, or a range such as '2:4'"
-        if given.get("nnodes") is None:
-            message = f"is not said, and slurm.sbatch.nodes {message}"
-        yield problem(f"{KEY}.nnodes", message, hint)
+    if given.get("nnodes") is None and not isinstance(shape.nodes, int):
+        message = f"is not said, and slurm.sbatch.nodes is {shape.nodes!r}"
+        yield problem(f"{KEY}.nnodes", message, "a number, or a range such as '2:4'")
         return
     counts = isinstance(shape.nodes, int) and isinstance(nodes, int)
     if shape.on_slurm and counts and nodes != shape.nodes:
@@ -180,8 +160,6 @@ def _check_shape(given: Config, shape: Shape, config: Config) -> Iterator[Proble
         yield problem(f"{KEY}.nnodes", message, "null takes what Slurm is asked for")
     if shape.nodes == 1:
         return
-    if given.get("standalone"):
-        yield problem(f"{KEY}.standalone", f"is for one node, not for {shape.nodes}")
     if not shape.on_slurm and given.get("node_rank") is None:
         message = f"is {shape.nodes}, and the local executor has one machine"
         hint = "nnodes: 1, or slurm=generic; node_rank if you start the others yourself"

@@ -67,8 +67,6 @@ SWITCH: Final = "AUTOEXP_COMPOSE"
 _MOST_TEMPLATES: Final = 1024
 """Of a config of 300 keys each is some 50 KB."""
 _SWEEP: Final = "sweep"
-_OF_SWEEP: Final = re.compile(r"[+~]*sweep(?:[.@=]|$)")
-"""An override of the sweep, which no job has."""
 _OUR_GROUPS: Final = frozenset({"backend", "slurm", "monitoring", "environment"})
 """Shipped, so that a choice needs no entry in the config's own defaults."""
 _HYDRAS: Final = (
@@ -345,9 +343,6 @@ class HydraComposer:
         """The composed config as Hydra makes it: every job passes through here."""
         self._take_over()
         self.composed += 1
-        # No job reads the sweep; every one that sets something of it is told the same.
-        needed = not texts or any(map(_OF_SWEEP.match, (*self._overrides, *texts)))
-        AutoexpSource.sweepless = "" if needed else self.config_ref
         while True:
             given = self._merge_overrides(texts)
             try:

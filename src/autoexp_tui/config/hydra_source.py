@@ -13,7 +13,6 @@ import os
 import pickle
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -37,8 +36,6 @@ _LAST: Final = {"shipped": 1, "schema": 2}
 class AutoexpSource(FileConfigSource):
     """A directory of YAML files; made by Hydra, many times, so the cache is shared."""
 
-    sweepless: ClassVar[str] = ""
-    """A config that is given without its `sweep`: that may be large."""
     opened: ClassVar[dict[str, str]] = {}
     """Configs that were read, Hydra's own apart, and where each of them stands."""
 
@@ -57,9 +54,8 @@ class AutoexpSource(FileConfigSource):
         loaded = FILES.load(os.path.realpath(os.path.join(self.path, name)))
         if self.provider != "hydra":
             self.opened[name.removesuffix(".yaml")] = os.path.join(self.path, name)
-        drop = name == f"{self.sweepless}.yaml"
         return ConfigResult(
-            config=pickle.loads(_drop_sweep(loaded.blob) if drop else loaded.blob),
+            config=pickle.loads(loaded.blob),
             path=self.full_path(),
             provider=self.provider,
             header=ConfigSource._get_header_dict(loaded.head),
@@ -105,13 +101,6 @@ def make_hydra(places: Sequence[Path], shipped: Sequence[Path]) -> Hydra:
     return Hydra(
         task_name="autoexp", config_loader=ConfigLoader(config_search_path=found)
     )
-
-
-@lru_cache(maxsize=8)
-def _drop_sweep(blob: bytes) -> bytes:
-    config = pickle.loads(blob)
-    config.pop("sweep", None)
-    return pickle.dumps(config)
 
 
 def _directory(path: str) -> str:

@@ -22,7 +22,7 @@ from autoexp_tui.backends.launch import Backends
 from autoexp_tui.config import research_section
 from autoexp_tui.config.agents import parse_agents
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind, require_one, to_plain
-from autoexp_tui.config.specs import RULES, parse_action, parse_condition
+from autoexp_tui.config.specs import RULES, parse_condition
 from autoexp_tui.config.tree_section import TREE, require_agents
 from autoexp_tui.executors.slurm.script import (
     parse_options,
@@ -308,7 +308,6 @@ class HouseParser:
         """The command of one job, from `backend`."""
 
     condition = staticmethod(parse_condition)
-    action = staticmethod(parse_action)
 
     def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
         """How the plan's jobs are watched."""
