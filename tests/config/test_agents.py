@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.config.agents import parse_agents
+from autoexp_tui.config.policy_sections import parse_agents
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.agents import AgentSpec, Limits, Prices
 from autoexp_tui.planning.ports import SpecRefused

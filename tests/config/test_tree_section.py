@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.config.policy_sections import TREE
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.config.tree_section import TREE
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan

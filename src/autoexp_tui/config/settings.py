@@ -19,11 +19,15 @@ from pydantic import ConfigDict, Field
 from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
-from autoexp_tui.config import research_section
-from autoexp_tui.config.agents import parse_agents
+from autoexp_tui.config.policy_sections import (
+    RESEARCH,
+    TREE,
+    check_around,
+    parse_agents,
+    require_agents,
+)
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind, require_one, to_plain
 from autoexp_tui.config.specs import RULES, parse_condition
-from autoexp_tui.config.tree_section import TREE, require_agents
 from autoexp_tui.executors.slurm.script import (
     parse_options,
     parse_seconds,
@@ -225,11 +229,6 @@ def _read_flat(fields: Fields, findings: Findings) -> None:
     require_one(fields, findings, ("share", "steps"))
 
 
-def _read_storm(fields: Fields, findings: Findings) -> None:
-    if fields.get("per") == []:
-        findings.add("is empty: no failure would count", "per")
-
-
 def _read_monitoring(fields: Fields, findings: Findings) -> None:
     most = rule_kinds.MOST_EVIDENCE_SECONDS
     seconds = fields.get("evidence_seconds")
@@ -287,11 +286,11 @@ SECTIONS: Final[Mapping[str, Kind]] = {
             ),
             "notify": Kind(NotifySettings),
             "checkpoints": Kind(rule_kinds.Checkpoints),
-            "storm": Kind(rule_kinds.Storm, _read_storm),
+            "storm": Kind(rule_kinds.Storm),
         },
     ),
     "tree": TREE,
-    "research": research_section.RESEARCH,
+    "research": RESEARCH,
     "ui": Kind(UiSettings, lists={"commands": Kind(OwnCommand).parse}),
 }
 
@@ -371,10 +370,10 @@ class HouseParser:
         """How the session researches; empty: it does not."""
         if config.get("research") is None:
             return {}
-        options = research_section.RESEARCH.parse(config["research"], "research")
+        options = RESEARCH.parse(config["research"], "research")
         executor = self.executor(config).class_name
-        research_section.check_around(options, config, executor)
-        research_section.require_agents(options, self.agents(config).by_name)
+        check_around(options, config, executor)
+        require_agents(options, self.agents(config).by_name)
         return to_plain(options)
 
     def agents(self, config: Mapping[str, object]) -> AgentsSettings:

@@ -216,6 +216,15 @@ def compile_pattern(pattern: object, findings: Findings) -> Pattern | None:
         return None
 
 
+def refuse_text(fields: Fields, findings: Findings, *names: str) -> None:
+    """Commands are lists of words: a text would ask for a shell."""
+    for name in names:
+        if isinstance(fields.get(name), str):
+            hint = 'write its words as a list: ["test", "-f", "x"]; no shell is used'
+            findings.add("is text, not a list", name, hint)
+            fields[name] = [fields[name]]
+
+
 def move_alias(fields: Fields, findings: Findings, alias: str, name: str) -> None:
     """Give what is written under another name its own."""
     if alias in fields:

@@ -39,6 +39,7 @@ from autoexp_tui.config.spec_reader import (
     move_alias,
     parse_list,
     read_mapping,
+    refuse_text,
     require_one,
 )
 from autoexp_tui.executors.slurm.script import parse_options, parse_seconds
@@ -48,23 +49,17 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.rules import Action
 from autoexp_tui.model.specs import count_gpus
-from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
+from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.overrides import is_number
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.sweep.points import format_in_name
 from autoexp_tui.telemetry.metric_files import PATH_FIELDS, find_unknown_fields
 from autoexp_tui.text.did_you_mean import did_you_mean
 
-_RAW_STATES: Final = {
-    "TIMEOUT": "timeout",
-    "OUT_OF_MEMORY": "oom",
-    "NODE_FAIL": "node_fail",
-    "PREEMPTED": "preempted",
-}
-"""Slurm's own words that mean FAILED with that cause -> what a rule calls such ends."""
-JOB_STATES: Final = (*(state.value for state in JobState), *sorted(_RAW_STATES))
-_RESTING: Final = NOT_STARTED | {JobState.RETRYING, JobState.SKIPPED}
-"""States in which there is no run that an action could end or follow on."""
+JOB_STATES: Final = (
+    *(state.value for state in JobState),
+    *sorted(condition_kinds.RAW_CAUSES),
+)
 _GPUS: Final = frozenset(
     {
         *("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
@@ -74,7 +69,6 @@ _GPUS: Final = frozenset(
 _NESTED: Final = ("script", "config_path", "config_ref", "overrides")
 """What `action:` may hold of a RunAutoexp."""
 _OWN_BASE: Final = ("timeout_seconds", "blocking", "description")
-_KEEP_ONE: Final = "keep one of the two"
 _BY_SUFFIX: Final = {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "csv"}
 
 
@@ -142,11 +136,9 @@ def _parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondi
 
 
 def _read_file_exists(fields: Fields, findings: Findings) -> None:
-    pattern = fields.get("glob")
-    if isinstance(pattern, str):
+    if isinstance(fields.get("glob"), str):
+        move_alias(fields, findings, "glob", "path")
         fields["glob"] = True
-        if fields.setdefault("path", pattern) != pattern:
-            findings.add("`path` and `glob` are both given", hint=_KEEP_ONE)
 
 
 def _read_file_content(fields: Fields, findings: Findings) -> None:
@@ -156,14 +148,8 @@ def _read_file_content(fields: Fields, findings: Findings) -> None:
 
 def _read_metadata(fields: Fields, findings: Findings) -> None:
     move_alias(fields, findings, "job_name", "job")
-    if "equals" in fields:
-        expected = fields.pop("equals")
-        if expected is None:
-            findings.add("is null: it would wait for nothing", "equals")
-        if "value" in fields or fields.get("op", "==") != "==":
-            findings.add("`equals` and `op`/`value` are both given", hint=_KEEP_ONE)
-        fields["value"] = expected
-    elif fields.get("op") != "known" and "value" not in fields:
+    move_alias(fields, findings, "equals", "value")
+    if fields.get("op") != "known" and fields.get("value") is None:
         findings.add("has nothing to compare with", hint="equals: VALUE, or op+value")
 
 
@@ -183,18 +169,12 @@ def _read_job_state(fields: Fields, findings: Findings) -> None:
 
 
 def _read_command(fields: Fields, findings: Findings) -> None:
-    """A command is a list of words: a text would ask for a shell."""
+    refuse_text(fields, findings, "command")
     command = fields.get("command")
-    if isinstance(command, str):
-        hint = 'write its words as a list: ["test", "-f", "x"]; no shell is used'
-        findings.add("is text, not a list", "command", hint)
-        fields["command"] = [command]
-    elif command == []:
-        findings.add("is empty", "command")
-    elif isinstance(command, list):
+    if isinstance(command, list):
         fields["command"] = [format_in_name(w) if is_number(w) else w for w in command]
-        if command[0] == "":
-            findings.add("is empty: the first word is the program", "command.0")
+        if not command or command[0] == "":
+            findings.add("names no program", "command")
 
 
 def _read_log_pattern(fields: Fields, findings: Findings) -> None:
@@ -309,9 +289,7 @@ def _read_run_autoexp(fields: Fields, findings: Findings) -> None:
         if key not in _NESTED:
             hint = f"it takes {', '.join(_NESTED)}"
             findings.add("is no key here", f"action.{key}", hint)
-        elif fields.setdefault(key, value) != value:
-            message = "is given here and beside `action`"
-            findings.add(message, f"action.{key}", _KEEP_ONE)
+        fields.setdefault(key, value)
     _read_overrides(fields, findings)
     hint = "config_ref: NAME as on the command line, or config_path: a YAML file"
     require_one(fields, findings, ("config_ref", "config_path"), hint)
@@ -437,7 +415,7 @@ def _read_state_rule(fields: Fields, findings: Findings) -> None:
 
 
 def _read_transition(fields: Fields, findings: Findings) -> None:
-    """Two states; jobs go that way, and the actions have a run to act upon."""
+    """Two states, of which the first may be any."""
     value, states = fields["transition"], JobState.__members__
     pair: list[Any] = list(value) if isinstance(value, Sequence) else []
     if isinstance(value, str) or len(pair) != 2 or pair[1] is None:
@@ -451,21 +429,7 @@ def _read_transition(fields: Fields, findings: Findings) -> None:
     for at, name in enumerate(fields["transition"]):
         if name not in (None, *states):
             hint = did_you_mean(str(pair[at]), states, "states")
-            if cause := _RAW_STATES.get(name):
-                hint = f"such an end is FAILED; write state: {cause}"
             findings.add(f"there is no state `{pair[at]}`", f"transition.{at}", hint)
-            return
-    old, new = fields["transition"]
-    ways = [state for state in JobState if JobState(new) in TRANSITIONS[state]]
-    if not ways or (old is not None and JobState(old) not in ways):
-        start = "any state" if old is None else old
-        hint = f"they become {new} from: {', '.join(ways)}" if ways else ""
-        findings.add(f"jobs never go from {start} to {new}", "transition", hint)
-    if JobState(new) in _RESTING:
-        for at, one in enumerate(fields.get("actions") or ()):
-            if isinstance(one, Restart | Cancel | Finish):
-                message = f"a job that becomes {new} has no run to act upon"
-                findings.add(message, f"actions.{at}")
 
 
 def _check_one_group(fields: Fields, findings: Findings) -> None:
@@ -481,8 +445,6 @@ def _read_metric_file(fields: Fields, findings: Findings) -> None:
     path = fields.get("path")
     if not isinstance(path, str):
         return  # the type is found wrong by the model
-    if not path.strip():
-        findings.add("is empty", "path")
     for name in find_unknown_fields(path):
         hint = did_you_mean(name, PATH_FIELDS, "fields of a job")
         findings.add(f"there is no field `{name}` in paths of metrics", "path", hint)
@@ -492,9 +454,6 @@ def _read_metric_file(fields: Fields, findings: Findings) -> None:
     if form is None:
         hint = "format: jsonl (a JSON object a line), csv, or tensorboard"
         findings.add("its name does not tell the format", "path", hint)
-    if form == "tensorboard" and fields.get("step"):
-        problem = "is not for TensorBoard, whose events have steps of their own"
-        findings.add(problem, "step", "leave it out")
     fields["format"] = form or "jsonl"
 
 

@@ -215,7 +215,6 @@ def _parse(text: str) -> ast.expr:
     line = _NEWLINE.sub(" ", strip_comments(text)).strip()
     if not line:
         raise ExpressionError("is empty")
-    _check_size(line)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -236,24 +235,6 @@ def _parse(text: str) -> ast.expr:
 def strip_comments(text: str) -> str:
     """An expression without its comments; `#` in a string is none."""
     return _COMMENT.sub(lambda m: m[1] or "", text) if "#" in text else text
-
-
-def _check_size(text: str) -> None:
-    """Refuse deep nesting, and far too many parts, before the parser meets them."""
-    depth = signs = marks = 0
-    for char in text:
-        if char.isalnum() or char == "_":
-            signs = 0
-            continue
-        if char.isspace():
-            continue
-        marks += 1
-        depth += (char in "([{") - (char in ")]}")
-        signs = signs + 1 if char in "-+~" else 0
-        if depth > MAX_DEPTH or signs > MAX_DEPTH:
-            raise ExpressionError("is nested too deeply")
-    if marks > 2 * MAX_NODES or len(text.split()) > MAX_NODES:
-        raise ExpressionError(f"has more than {MAX_NODES} parts")
 
 
 def _format_node(node: ast.AST) -> str:
