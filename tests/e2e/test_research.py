@@ -12,7 +12,9 @@ from typing import Any
 from tests.e2e.campaign import run_command
 
 STATE = "outputs/.autoexp"
-SMALL = ("samples=64000", "eval_samples=12800", "research.heartbeat_seconds=5")
+SMALL = ("samples=128000", "eval_samples=25600", "research.heartbeat_seconds=10")
+"""Of so long a run the steepest rate's loss stays above its limit to the end: its
+criterion holds whenever somebody looks."""
 ASKED = re.compile(r"autoexp-sessions (approve \S+ \S+)")
 
 
@@ -71,10 +73,9 @@ def test_the_campaign_of_the_example_shows_each_element_and_ends_by_itself(
     # Why the agent was called.
     kinds = {trigger["kind"] for call in calls for trigger in call["triggers"]}
     assert kinds >= {"run_finished", "list_depleted", "heartbeat", "warning_fired"}
-    crossed = [
-        (one["budget"], one["left_percent"]) for one in state["budget"]["milestones"]
-    ]
-    assert crossed[0] == ("calls", 75)
+    crossed = state["budget"]["milestones"]
+    of_calls = [one["left_percent"] for one in crossed if one["budget"] == "calls"]
+    assert of_calls[:1] == [75]
     assert "budget_milestone" in kinds
     # Curves are kept, and rates follow from results.
     assert len(runs["rate3e-3"]["metrics_history"]) > 5
