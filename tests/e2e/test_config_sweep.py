@@ -124,3 +124,9 @@ def test_a_plan_measures_candidates_and_a_run_that_diverges_closes_the_gate(
     assert reason == "incomplete_or_failed_rows"
     ended = run_command(tmp_path, "sessions", "show", "--json", told["session"])
     assert "e2_train_2" in ended.stdout
+    for name in ("e1_prepare", "e1_train_1"):
+        words = ("show", "--json", told["session"], name)
+        shown = json.loads(run_command(tmp_path, "sessions", *words).stdout)
+        made = shown["job"]["made_from"]
+        assert made["asked_by"] == "evaluation e1"
+        assert made["commit"] == search_of["evaluations"]["e1"]["candidate_commit"]

@@ -11,9 +11,10 @@ from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
 from autoexp_tui.storage.provenance import (
     GitState,
     MadeFrom,
+    ProvenanceRecord,
     RecordBuilder,
-    save_made_from,
     save_record,
+    write_provenance,
 )
 from tests.planning.plans import job, plan
 
@@ -63,10 +64,11 @@ def test_without_a_record_it_is_what_lies_beside_the_results(tmp_path: Path) -> 
 
 
 def test_a_job_without_a_config_shows_what_it_was_made_from(tmp_path: Path) -> None:
-    record = tmp_path / "e12.json.gz"
-    save_made_from(record, MadeFrom(asked_by="evaluation e12", commit="c1"))
-    spec = job("a", output_dir=str(tmp_path / "a"), config_record=str(record))
-    assert read(plan([spec], state_dir=str(tmp_path)), spec) == [
+    spec = job("a", output_dir=str(tmp_path / "a"))
+    made = MadeFrom(asked_by="evaluation e12", commit="c1")
+    by_hand = plan([spec], state_dir=str(tmp_path), config_ref="")
+    write_provenance(by_hand, spec, ProvenanceRecord(made_from=made))
+    assert read(by_hand, spec) == [
         ("config", "none: the session made it of its command", "given", ""),
         ("asked_by", "evaluation e12", "given", ""),
         ("commit", "c1", "given", ""),

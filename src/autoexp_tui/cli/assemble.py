@@ -472,12 +472,17 @@ class Ground:
     def _find_record(
         self, plan: Plan, spec: JobSpec
     ) -> provenance.ProvenanceRecord | None:
+        if spec.trial:
+            from autoexp_tui.evaluation.origin import find_origin
+
+            if (made := find_origin(spec)) is not None:
+                return made
         is_of_one = spec.planned is not None or not plan.config_ref
         if spec.config_record and is_of_one:  # not worth holding
             return provenance.load_record(Path(spec.config_record))
         if plan.plan_id not in self._records:
-            made = provenance.record_of(plan, self.session.state_dir)
-            self._records[plan.plan_id] = made
+            found = provenance.record_of(plan, self.session.state_dir)
+            self._records[plan.plan_id] = found
         return self._records[plan.plan_id]
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from autoexp_tui.agents.call import Answer, hash_bytes
 from autoexp_tui.agents.isolated import Caller
-from autoexp_tui.evaluation.requests import IMPLEMENTED, Implemented, Request
+from autoexp_tui.evaluation.requests import IMPLEMENTED, PATCH, Implemented, Request
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
@@ -197,7 +197,7 @@ def _commit(request: Request, git: Git) -> Implemented:
         made = commit_candidate(git, request.place, record, options.implement)
     except CandidateRefused as refused:
         raise StepFailed("refused", refused.reasons) from None
-    _write_patch(request, "candidate.patch", made.diff)
+    _write_patch(request, PATCH, made.diff)
     if request.commit != request.root_commit:
         since_root = read_diff(git, request.root_commit, made.commit)
         _write_patch(request, "since_root.patch", since_root)

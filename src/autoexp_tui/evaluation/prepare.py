@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
 from autoexp_tui.evaluation.requests import (
     IMPLEMENTED,
@@ -23,6 +24,9 @@ from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.worktrees.checkouts import restore_worktree
 from autoexp_tui.worktrees.tree_repository import Git
+
+_OURS: Final = (".autoexp", "provenance")
+"""In an output directory: what the engine has put there for this attempt."""
 
 
 def prepare(request: Request, git: Git) -> Path:
@@ -39,7 +43,7 @@ def prepare(request: Request, git: Git) -> Path:
     )
     make_directory(request.output)
     for path in [*request.output.iterdir()]:
-        if path.name != ".autoexp":
+        if path.name not in _OURS:
             target = request.home / "earlier"
             make_directory(target)
             number = len([*target.iterdir()])

@@ -129,6 +129,8 @@ class Swept(StepRecord):
 
 IMPLEMENTED: Final = "implemented.json"
 SWEPT: Final = "swept.json"
+PATCH: Final = "candidate.patch"
+"""Of an evaluation: what its commit changes."""
 EVAL_TIMEOUT: Final = "eval_timeout"
 
 

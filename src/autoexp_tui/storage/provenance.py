@@ -1,19 +1,16 @@
 """What a job was made from, kept beside its results: `output_dir/provenance/`.
 Planning leaves a *record* of all configs beside the manifest, most as differences from
-one whole (`text.plain_tree.Patched`); a job's part is taken out when it is sent. A job
-that no config made has a record of its own (`JobSpec.config_record`), with what is told
-of it."""
+one whole (`text.plain_tree.Patched`); a job's part is taken out when it is sent."""
 
 from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,10 +18,9 @@ from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.masking import mask_override, mask_text, mask_words, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.yaml_text import format_yaml
-from autoexp_tui.storage.atomic import MODES, explaining, make_directory, write_atomic
+from autoexp_tui.storage.atomic import MODES, make_directory, write_atomic
 from autoexp_tui.storage.manifests import get_manifest
 from autoexp_tui.storage.session_dir import read_if_there
-from autoexp_tui.storage.trust import open_checked
 from autoexp_tui.text import plain_tree
 from autoexp_tui.text.plain_tree import Patched
 
@@ -62,7 +58,7 @@ class MadeFrom:
 
     asked_by: str = ""
     idea: str = ""
-    """What it tries, or the file that says it."""
+    """What it tries."""
     commit: str = ""
     """Of the code that it runs."""
     parent: str = ""
@@ -70,8 +66,6 @@ class MadeFrom:
     diff: str = ""
     """The file that holds what differs between the two."""
     diff_sha256: str = ""
-    environment: str = ""
-    """A digest of the environment that it runs in."""
 
     def list_facts(self) -> tuple[tuple[str, str], ...]:
         """What is known, each with its name."""
@@ -196,33 +190,9 @@ def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path
     return path
 
 
-def save_made_from(path: Path, made: MadeFrom) -> None:
-    """Keep what a job was made from, for its `config_record` to name, with its diff, of
-    which 1 MiB is kept; its digest is of the whole file. Raises EnvironmentFailed: the
-    diff cannot be read, or the record not be written."""
-    diff, note = b"", ""
-    if made.diff:
-        path_of_diff = Path(made.diff)
-        with (
-            explaining(path_of_diff, "read"),
-            open_checked(path_of_diff, "own", _MOST_READ) as file,
-        ):
-            diff = file.read(_MOST_DIFF)
-            hashed = hashlib.sha256(diff)
-            while block := file.read(_MOST_DIFF):
-                hashed.update(block)
-                note = f"the diff was cut at {_MOST_DIFF} bytes"
-        made = replace(made, diff_sha256=hashed.hexdigest())
-    text = diff.decode("utf-8", "replace")
-    git = GitState(commit=made.commit, diff=text, note=note)
-    _write_record(path, ProvenanceRecord(git=git, made_from=made))
-
-
 def _write_record(path: Path, record: ProvenanceRecord) -> None:
     tree = {"version": VERSION, "git": asdict(record.git), "wholes": record.wholes}
     tree["configs"] = record.configs
-    if record.made_from is not None:
-        tree["made_from"] = asdict(record.made_from)
     make_directory(path.parent)
     write_atomic(path, gzip.compress(json.dumps(tree).encode(), 6, mtime=0))
 
@@ -237,8 +207,6 @@ def load_record(path: Path) -> ProvenanceRecord | None:
         if tree.pop("version") == VERSION:
             git = tree.pop("git")
             git["untracked"] = tuple(git["untracked"])
-            if "made_from" in tree:
-                tree["made_from"] = MadeFrom(**tree["made_from"])
             return ProvenanceRecord(git=GitState(**git), **tree)
     except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error):
         pass
@@ -254,11 +222,8 @@ def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
 
 
 def load_made_from(job: JobSpec) -> MadeFrom | None:
-    """What a job was made from that no config made: from its record, else from what one
-    that ran has beside it; None: a config made it, or nothing is kept; raises
-    EnvironmentFailed."""
-    if job.config_record and (record := load_record(Path(job.config_record))):
-        return record.made_from
+    """What a job was made from that no config made, as one that ran has it beside it;
+    None: a config made it, or nothing is kept; raises EnvironmentFailed."""
     kept = read_if_there(Path(job.output_dir, "provenance", _MADE_FROM))
     with suppress(ValueError, TypeError):
         return None if kept is None else MadeFrom(**json.loads(kept))
