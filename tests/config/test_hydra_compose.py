@@ -154,9 +154,8 @@ def test_a_view_tells_absent_null_and_unresolvable_apart_and_lists_leaves_in_ord
 
 def test_a_group_has_options(tree: Path) -> None:
     made = composer(write_tree(tree, optim__adam="lr: 1", optim__sgd="lr: 2"))
-    assert made.group_options("optim") == ("adam", "sgd")
-    assert made.group_options("backend.lr") is None
-    assert made.group_options("") is None
+    assert made.is_group("optim")
+    assert not any(map(made.is_group, ("backend.lr", "")))
 
 
 def test_the_sweep_is_as_written_and_no_part_of_a_job(tree: Path) -> None:

@@ -19,7 +19,7 @@ MOUNTS = {"index": 0, "stage": "s"}
 
 
 def split(*texts: str) -> JobKeys:
-    return split_overrides(texts, {}, lambda _: None)
+    return split_overrides(texts, {}, lambda _: False)
 
 
 @pytest.mark.parametrize("text", [

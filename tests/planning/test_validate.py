@@ -12,7 +12,7 @@ from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp
 from autoexp_tui.conditions import kinds
 from autoexp_tui.conditions.kinds import Composite, JobStateIs, MaxAttempts, MetadataIs
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.rules import Action, LogEvent, Monitoring, ResultSpec, StateEvent
+from autoexp_tui.model.rules import Action, LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, Plan
 from autoexp_tui.planning.validate import validate_execution_plan
 from tests.model.builders import job, plan
@@ -107,21 +107,6 @@ def test_metadata_that_no_rule_extracts_is_warned_about() -> None:
     assert waiting("iteratoin") == [
         "b start_conditions.0: waits for `iteratoin` of a, which no log event extracts "
         "there\n    did you mean `iteration`?"
-    ]
-
-
-def test_a_key_that_results_are_averaged_over_and_no_job_sets_is_warned_about() -> None:
-    def watch(*over: str) -> Monitoring:
-        return Monitoring(result=ResultSpec(over=over))
-
-    jobs = [job(n, at, parameters={"+data.seed": at}) for at, n in enumerate("ab")]
-    own = replace(jobs[1], own_rules=watch("seed", "sed"))
-    assert warnings(plan(*jobs, monitoring=watch("data.seed", "sede"))) == [
-        "monitoring.result.over.1: no job sets sede, which results are to be averaged "
-        "over\n    swept keys: data.seed"
-    ]
-    assert [text[:27] for text in warnings(plan(jobs[0], own))] == [
-        "b monitoring.result.over.1:"
     ]
 
 

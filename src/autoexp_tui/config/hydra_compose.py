@@ -124,7 +124,7 @@ class HydraComposer:
         """Jobs that were made of a template."""
         self._further: tuple[str, ...] = ()
         """Overrides that all composed with these have besides, before their own."""
-        self._groups: dict[str, tuple[str, ...] | None] = {}
+        self._groups: dict[str, bool] = {}
         self._files: list[tuple[Path, tuple[str, ...]]] = []
         self._unlisted: set[str] = set()
         """Groups of ours that are chosen, and that the defaults lists do not name."""
@@ -164,7 +164,7 @@ class HydraComposer:
         texts = tuple(map(rewrite_override, overrides))
         into = [self._parse(text) for text in texts if INTO_SWEEP.match(text)]
         own = tuple(text for text in texts if not INTO_SWEEP.match(text))
-        sweep, keys = self.sweep(), split_overrides(own, {}, self.group_options)
+        sweep, keys = self.sweep(), split_overrides(own, {}, self.is_group)
         is_sweep = any(one.path[0] == _SWEEP for one in keys.settings)
         if keys.texts or is_sweep or self._further:
             return None
@@ -181,7 +181,7 @@ class HydraComposer:
             return self.compose_by_hydra(overrides, mounts)
         texts = (*self._further, *map(rewrite_override, overrides))
         self._base_tree()
-        keys = split_overrides(texts, mounts, self.group_options)
+        keys = split_overrides(texts, mounts, self.is_group)
         if keys.structure not in self._templates:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
@@ -248,14 +248,12 @@ class HydraComposer:
         OmegaConf.set_struct(config, value=True)
         return config
 
-    def group_options(self, key: str) -> tuple[str, ...] | None:
-        """The choices of the group `key` (with `/`); None when it is none."""
+    def is_group(self, key: str) -> bool:
+        """Whether a key, with `/`, is a group of configs."""
         if key not in self._groups:
             name = key.lstrip("+~").partition("@")[0]
             may_be = name and not name.startswith("/") and ".." not in name
-            is_group = may_be and self._list_options(name, None)
-            found = self._list_options(name, ObjectType.CONFIG) if is_group else None
-            self._groups[key] = found
+            self._groups[key] = bool(may_be and self._list_options(name, None))
         return self._groups[key]
 
     def _list_options(self, group: str, wanted: ObjectType | None) -> tuple[str, ...]:
@@ -369,7 +367,7 @@ class HydraComposer:
             if bare in added:
                 merged[added[bare]] = "+" + text.lstrip("+")
                 continue
-            if key.startswith("+") and self.group_options(bare) is not None:
+            if key.startswith("+") and self.is_group(bare):
                 added[bare] = len(merged)
             # Keys of ours have a meaning, and a default, where a config lacks them.
             merged.append(f"++{text}" if key in self.settings else text)

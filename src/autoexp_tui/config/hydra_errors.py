@@ -39,19 +39,7 @@ _IN_CONFIG: Final = re.compile(r"^In '?(?P<config>[^':]+)'?: ")
 _MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
 _MERGING: Final = re.compile(r"Error merging override (?P<text>.+)")
 _RESOLVERS: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
-_FAILED: Final = (
-    (
-        r"Recursive interpolation|maximum recursion depth exceeded",
-        "refers to itself",
-        "follow the ${...} of this key: they come back to it",
-    ),
-    (
-        r"HydraConfig was not set",
-        "${hydra:...} has no value here",
-        "write the value itself, or ask the environment: ${oc.env:PWD}",
-    ),
-)
-"""How a resolver fails, and what is said of it: message, hint."""
+_RING: Final = re.compile(r"Recursive interpolation|maximum recursion depth exceeded")
 _REFUSED: Final = (
     (
         r"Could not append to config\. An item is already at '(?P<key>[^']+)'",
@@ -181,10 +169,10 @@ def resolve_problem(error: Exception, keys: Sequence[str], at: str = "") -> Prob
         message = f"there is no resolver `{name}`"
         hint = f"did you mean `{near}`?" if near else known
     else:
-        for shape, ours, advice in _FAILED:
-            if re.search(shape, message):
-                return Problem(ours, where=where, hint=advice)
         message = _PREFIX.sub("", message).strip()
+        if _RING.search(message):
+            hint = "follow the ${...} of this key: they come back to it"
+            message = "refers to itself"
     return Problem(message, where=where, hint=hint)
 
 

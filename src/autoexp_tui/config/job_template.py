@@ -264,12 +264,12 @@ class JobKeys:
 def split_overrides(
     texts: Sequence[str],
     mounts: Mapping[str, object],
-    list_choices: Callable[[str], object],
+    is_group: Callable[[str], bool],
 ) -> JobKeys:
     """Tell the values of overrides (as Hydra is given them) and mounts apart."""
     names = [text.partition("=")[0].lstrip("+~") for text in texts]
     pairs = zip(texts, names, strict=True)
-    free = [(text, name) for text, name in pairs if list_choices(name) is None]
+    free = [(text, name) for text, name in pairs if not is_group(name)]
     plain = {
         key: value
         for key, value in mounts.items()

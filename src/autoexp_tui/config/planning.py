@@ -251,7 +251,7 @@ def run_plannings(
 ) -> Iterator[PlanningAnswer | AutoexpError]:
     """Answer requests in their order, those of one directory in one process. What
     `run_planning` raises stands in the place of an answer; another process then goes on
-    with the next. `limit_seconds`: without an answer."""
+    with the next. `limit_seconds`: of one of them."""
     left = [replace(one, cwd=one.cwd or os.getcwd()) for one in requests]
     while left:
         alike = [*takewhile(lambda one: one.cwd == left[0].cwd, left)]
@@ -279,8 +279,11 @@ def _ask_child(
         ) as child,
     ):
         asked = b"[%b]" % b",".join(map(encode_request, requests))
+        data, is_late = b"", False
         try:
-            data, is_late = _hear(child, asked, limit_seconds)
+            data, _ = child.communicate(asked, limit_seconds * len(requests))
+        except subprocess.TimeoutExpired as late:
+            data, is_late = late.output or b"", True
         finally:
             if child.poll() is None:
                 with suppress(ProcessLookupError):
@@ -306,23 +309,6 @@ def _ask_child(
             )
         lacking = requests[len(answers)]
         return answers, _explain_crash(lacking, child.pid, said, reason)
-
-
-def _hear(
-    child: subprocess.Popen[bytes], asked: bytes, limit_seconds: float
-) -> tuple[bytes, bool]:
-    """What a process answers, a line each, until it ends; and whether none came for so
-    long."""
-    question: bytes | None = asked
-    heard = 0
-    while True:
-        try:
-            return child.communicate(question, limit_seconds)[0], False
-        except subprocess.TimeoutExpired as late:
-            data = late.output or b""
-            if data.count(b"\n") == heard:
-                return data, True
-            heard, question = data.count(b"\n"), None
 
 
 def _explain_crash(

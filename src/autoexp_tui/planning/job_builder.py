@@ -347,6 +347,8 @@ class JobBuilder:
                 if plain_key(key) != NAME
             }
             made = self._writer.write({**known, f"++{NAME}": MISSING})
+            if made.errors:
+                return marks
             view = self._composer.compose(tuple(made.texts.values()), draft.mounts)
         except FAULTS:
             return marks

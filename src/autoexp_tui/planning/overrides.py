@@ -145,10 +145,9 @@ class OverrideWriter:
         self._composer = composer
         self._settings = composer.settings
         # All jobs ask for the same few.
-        self._is_group = cache(lambda key: composer.group_options(key) is not None)
+        self._is_group = cache(composer.is_group)
         self._compose = cache(self._compose_choices)
-        self._find_held = cache(self._read_held)
-        self._find_children = cache(self._list_children)
+        self._children: dict[ConfigView, Mapping[str, set[str]]] = {}
         self._numbers: dict[str, int | float] = {}
         """The first number that each parameter has in any of the points."""
         for point in points:
@@ -157,11 +156,7 @@ class OverrideWriter:
                     self._numbers.setdefault(key, value)
 
     def write(self, parameters: Mapping[str, object]) -> Overrides:
-        """The overrides of a point, in order.
-
-        When the groups that it selects do not compose, its keys are looked for in the
-        config as it is without them, and warnings about them are left out.
-        """
+        """The overrides of a point, in order; of groups that do not compose, why."""
         made = Overrides()
         flat = list(self.flatten(parameters))
         chosen: _Choices = ()
@@ -169,17 +164,16 @@ class OverrideWriter:
             with suppress(CannotSpell):
                 if self.selects(key):
                     chosen = (*chosen, format_override(key, value))
-        if isinstance(refused := self._compose(chosen), tuple):
-            made.errors += refused
-        known = () if made.errors else chosen
+        view = self._compose(chosen)
+        if isinstance(view, tuple):
+            made.errors += view
+            return made
         for key, value in flat:
             try:
-                full_key = self._check_key(key, value, known, made)
+                full_key = self._check_key(key, value, view, made)
                 made.texts[key] = format_override(full_key, value)
             except CannotSpell as error:
                 made.errors.append(Problem(str(error), where=key))
-        if known != chosen:
-            made.warnings.clear()
         return made
 
     def flatten(self, parameters: Mapping[str, object]) -> Iterable[tuple[str, object]]:
@@ -204,24 +198,17 @@ class OverrideWriter:
         except CannotCompose as error:
             return error.problems
 
-    def _read_held(self, chosen: _Choices, key: str) -> tuple[bool, object]:
-        view = self._compose(chosen)
-        with suppress(KeyError):
-            return True, None if isinstance(view, tuple) else view.raw(key)
-        return False, None
-
-    def _list_children(self, chosen: _Choices) -> Mapping[str, set[str]]:
+    def _list_children(self, view: ConfigView) -> Mapping[str, set[str]]:
         """Dotted path -> the names below it."""
         found: dict[str, set[str]] = {"": set(_OURS)}
-        view = self._compose(chosen)
-        for path in () if isinstance(view, tuple) else view.leaf_paths():
+        for path in view.leaf_paths():
             names = path.split(".")
             for at, name in enumerate(names):
                 found.setdefault(".".join(names[:at]), set()).add(name)
         return found
 
     def _check_key(
-        self, key: str, value: object, chosen: _Choices, made: Overrides
+        self, key: str, value: object, view: ConfigView, made: Overrides
     ) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
         if (found := check_hydra_key(key.lstrip("+~"), key)) is not None:
@@ -230,7 +217,8 @@ class OverrideWriter:
         # A slash is for groups: of one that is not there, composing says so.
         if self.selects(key) or key[0] in "+~" or "/" in key:
             return key
-        is_there, held = self._find_held(chosen, key)
+        is_there = view.has(key)
+        held = view.raw(key) if is_there else None
         if isinstance(value, str | bool):
             self._check_literal(key, value, held, made)
         else:
@@ -239,7 +227,7 @@ class OverrideWriter:
             return key
         meant = None
         if key not in self._settings:
-            meant = self._find_slip(key, chosen)
+            meant = self._find_slip(key, view)
             # The job would start early.
             meant = meant or ("start_conditions" if _are_conditions(value) else None)
         if meant is not None:
@@ -251,10 +239,12 @@ class OverrideWriter:
             made.warnings.append(Problem(message, key, hint=hint))
         return f"++{key}"
 
-    def _find_slip(self, key: str, chosen: _Choices) -> str | None:
+    def _find_slip(self, key: str, view: ConfigView) -> str | None:
+        if view not in self._children:
+            self._children[view] = self._list_children(view)
         parts = key.split(".")
         for at, part in enumerate(parts):
-            children = self._find_children(chosen).get(".".join(parts[:at]), set())
+            children = self._children[view].get(".".join(parts[:at]), set())
             if part not in children:
                 meant = find_slip(part, sorted(children))
                 return meant and ".".join([*parts[:at], meant, *parts[at + 1 :]])

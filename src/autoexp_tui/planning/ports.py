@@ -70,8 +70,8 @@ class Composer(Protocol):
         Raises CannotCompose with Hydra's reason, in our words.
         """
 
-    def group_options(self, key: str) -> tuple[str, ...] | None:
-        """The choices of a config group; None when `key` is not one."""
+    def is_group(self, key: str) -> bool:
+        """Whether a key is a group of configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

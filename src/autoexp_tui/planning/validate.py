@@ -39,7 +39,6 @@ from autoexp_tui.sweep.points import (
     STAGE,
     find_fault_of_name,
     format_in_name,
-    is_named,
     plain_key,
     shorten_text,
 )
@@ -276,7 +275,6 @@ class _PlanLint(Lint):
         self._stages |= {new.stage or rule.event.name for rule, new in joining}
         self._has_any_stage = any(isinstance(one, RunAutoexp) for _, one in actions)
         self._check_reads()
-        self._check_results()
         for job in plan.jobs:
             self._check_job(job)
         for rule in rules:
@@ -410,24 +408,6 @@ class _PlanLint(Lint):
             message = f"{event.name} restarts a job without a limit"
             hint = "add the condition MaxAttemptsCondition: max_attempts: 3"
             self.warn(message, rule.where, rule.job, hint)
-
-    def _check_results(self) -> None:
-        """Keys that results are averaged over and no job with these rules sets."""
-        groups: dict[tuple[str, ...], list[JobSpec]] = {}
-        for job in self.plan.jobs:
-            if over := self.plan.rules_of(job).result.over:
-                groups.setdefault(over, []).append(job)
-        for over, jobs in groups.items():
-            keys = {plain_key(key): None for job in jobs for key in job.parameters}
-            known = [key for key in keys if key not in NOT_OVERRIDES]
-            name = "" if over == self.plan.monitoring.result.over else jobs[0].name
-            for at, one in enumerate(over):
-                if not any(is_named(key, one) for key in keys):
-                    message = (
-                        f"no job sets {one}, which results are to be averaged over"
-                    )
-                    hint = did_you_mean(one, known, "swept keys")
-                    self.warn(message, f"monitoring.result.over.{at}", name, hint)
 
     def _check_reads(self) -> None:
         """Jobs that use what another writes and wait for nothing, once for a stage."""

@@ -244,14 +244,11 @@ class _Reader:
         self.problems.append(Problem(message, where=where, hint=hint))
 
     def read_derived(self, raw: object, where: str) -> tuple[DerivedJob, ...]:
-        """The derived jobs; no two of one name."""
+        """The derived jobs."""
         entries = enumerate(self.read_list(raw, where))
-        jobs = [self._read_derived_job(one, f"{where}.{at}") for at, one in entries]
-        names = [job.name for job in jobs]
-        for name in sorted({name for name in names if name and names.count(name) > 1}):
-            hint = "the name is the job's stage, and the end of its name"
-            self.note(where, f"has two entries named `{name}`", hint)
-        return tuple(jobs)
+        return tuple(
+            self._read_derived_job(one, f"{where}.{at}") for at, one in entries
+        )
 
     def _read_derived_job(self, raw: object, where: str) -> DerivedJob:
         found = self.read_mapping(raw, where)
