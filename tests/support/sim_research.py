@@ -43,8 +43,8 @@ _FATES: Final = (
 )
 """What may become of a call, each for a fortieth of them."""
 _RUN_FATES: Final = (
-    *("memory", "memory", "crash", "nan", "lost", "lost", "unclaimed", "mute", "hangs"),
-    "worse",
+    *("memory", "memory", "crash", "nan", "unclaimed", "mute", "hangs", "worse"),
+    *("lost", "lost", "lost", "lost", "lost"),
 )
 """What may become of a run, each for a thirtieth of them."""
 _WORDS: Final = {
@@ -117,6 +117,8 @@ class SimLaboratory(FakeLaboratory):
         fate = self.find_fate(task.job)
         seconds = rng.choice([0.2, 5.0, 20.0, 90.0]) * rng.uniform(0.5, 1.5)
         seconds = seconds * 10 if fate == "late" else seconds
+        if self._list_shaky(task.job):  # that they are lost meanwhile
+            seconds = max(seconds, 60.0)
         cause = rng.choice([Cause.NODE_FAIL, Cause.PREEMPTED])
         return script_call(task, SOUND if self.is_calm else fate, seconds, cause)
 
@@ -177,17 +179,18 @@ class SimLaboratory(FakeLaboratory):
             return fix if rng.random() < 0.8 else {}
         if self.is_calm or int(name[1:]) > self.most_calls:
             return {"list_unchanged": True}
-        shaky = [
-            run.id
-            for run in told.list_live()
-            if any(self.find_fate(job) == "lost" for job in run.jobs)
-        ]
-        given = _Imagined(told, name, rng, shaky)
+        given = _Imagined(told, name, rng, self._list_shaky(job))
         answer = {"kill_runs": given.choose_kills(), "hypotheses": given.state_some()}
         answer |= {"reflection": f"of {name}", "reasoning": "so it seems"}
         if rng.random() < 0.08:
             return answer | {"list_unchanged": True}
         return answer | {"experiment_list": given.make_list()}
+
+    def _list_shaky(self, job: str) -> Sequence[str]:
+        """Runs that a call's context has shown live, and that are lost before long."""
+        live = self.told[job].list_live()
+        fates = {run.id: {*map(self.find_fate, run.jobs)} for run in live}
+        return [name for name, found in fates.items() if "lost" in found]
 
     # --------------------------------------------------------------- the loop's port
     def _may_fail(self) -> None:
@@ -359,14 +362,13 @@ class _Imagined:
         return item
 
     def choose_kills(self) -> list[str]:
-        rng = self.rng
-        if rng.random() < 0.4:
-            return []
-        good = [*self.told.live, *self.shaky, *self.shaky, *self.shaky]
-        others = [*self.told.runs, "nobody"]
-        number = rng.choice([1, 1, 2])
-        is_good = [bool(good) and rng.random() < 0.8 for _ in range(number)]
-        return [rng.choice(good if one else others) for one in is_good]
+        """Mostly of what is lost before long: it begins anew, and is not meant then."""
+        rng, live, others = self.rng, self.told.live, [*self.told.runs, "nobody"]
+        if self.shaky and rng.random() < 0.9:
+            return [rng.choice(self.shaky)]
+        number = rng.choice([0, 0, 1, 1, 2])
+        is_good = [bool(live) and rng.random() < 0.8 for _ in range(number)]
+        return [rng.choice(live if one else others) for one in is_good]
 
     def state_some(self) -> list[dict[str, Any]]:
         rng = self.rng
