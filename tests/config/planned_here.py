@@ -20,7 +20,7 @@ from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
     decode_answer,
-    decode_request,
+    decode_requests,
     encode_answer,
     encode_request,
 )
@@ -35,7 +35,7 @@ def plan_here(
     shared: dict[object, HydraComposer] = {}
     for request in requests:
         told = encode_request(replace(request, cwd=request.cwd or os.getcwd()))
-        said = encode_answer(answer_request(decode_request(told), shared))
+        said = encode_answer(answer_request(decode_requests(told)[0], shared))
         yield decode_answer(said)
 
 

@@ -101,7 +101,7 @@ HOSTILE = [
     ("''.__class__.__mro__", "attributes here"), ("(1).__class__", "attributes here"),
     ("1 +", "does not parse"), ("", "is empty"), ("   ", "is empty"),
     ("a && b", "write `and` for `&&`"), ("a || b", "write `or` for `||`"),
-    ("abs()", "takes exactly one argument"), ("min()", "empty"),
+    ("abs()", "takes exactly one argument"), ("min()", "expected at least 1"),
     ("round(1, 2, 3)", "takes from 1 to 2 positional arguments"),
 ]  # fmt: skip
 
@@ -128,12 +128,12 @@ def test_it_is_refused_in_milliseconds_with_a_sentence(
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("1 / 0", "divides by zero"), ("[1] + [2]", "wants numbers"), ("min([])", "empty"),
+    ("1 / 0", "division by zero"), ("[1] + [2]", "wants numbers"), ("min([])", "empty"),
     ("'a' < 1", "'<' not supported"), ("1 in 2", "is not iterable"),
     ("int('x')", "invalid literal"), ("int(1e999)", "too large for a number"),
     ("int([1])", "not 'list'"), ("len(5)", "has no len"), ("round('a')", "__round__"),
     ("abs('a')", "bad operand type"), ("sum(['a'])", "unsupported operand"),
-    ("sum(5)", "wants a list, or several values"), ("(-8) ** 0.5", "has no real value"),
+    ("sum(5)", "is not iterable"), ("(-8) ** 0.5", "has no real value"),
     ("max(1, 'a')", "not supported between"), ("1e200 ** 2", "too large"),
     ("{[1]}", "unhashable"), ("nothing", "`nothing` is not known"),
     ("true", "write `True`"), ("int", r"write `int\(...\)`"),

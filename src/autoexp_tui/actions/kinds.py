@@ -238,9 +238,6 @@ class Cancel(Action, kind="cancel", is_of_run=True):
         firing.request_end(reason, Cause(self.cause))
         return True
 
-    def can_fire_late(self, job: JobRecord) -> bool:
-        return job.state in BEGUN
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish(Action, kind="finish", is_of_run=True):
@@ -253,9 +250,6 @@ class Finish(Action, kind="finish", is_of_run=True):
         if not done:
             firing.drop("job_is_over")
         return done
-
-    def can_fire_late(self, job: JobRecord) -> bool:
-        return job.state in BEGUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

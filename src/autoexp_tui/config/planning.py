@@ -157,12 +157,6 @@ def encode_request(request: PlanningRequest) -> bytes:
     return json.dumps(asdict(request)).encode("utf-8", "surrogatepass")
 
 
-def decode_request(data: bytes) -> PlanningRequest:
-    """The request of `encode_request`."""
-    (request,) = decode_requests(data)
-    return request
-
-
 def decode_requests(data: bytes) -> list[PlanningRequest]:
     """The requests of a list of such, or the only one."""
     found = json.loads(data)

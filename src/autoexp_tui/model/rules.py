@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.kinds import Kind, KindTable
+from autoexp_tui.model.states import BEGUN
 
 RARE: Final = {"rare": True}
 """Metadata of a field that is written only where it is not the usual one."""
@@ -45,7 +46,7 @@ class Action(Kind):
 
     def can_fire_late(self, job: Any) -> bool:
         """Whether it may be carried out now although it was put off before."""
-        return not self.follows_run
+        return not self.follows_run and (not self.is_of_run or job.state in BEGUN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,6 @@ class Families:
         shapes = {tuple(point.parameters) for point in points}
         self._known_keys = sorted({plain_key(key) for shape in shapes for key in shape})
         self._fitting: dict[Pattern, Sequence[int]] = {}
-        self._by_value: dict[str, dict[str, list[int]]] = {}
         self._rows: dict[tuple[Pattern, _Names], dict[_Names, _Row]] = {}
         keys = [find_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
@@ -241,27 +240,12 @@ class Families:
             at = self._by_index.get(wanted.index)
             return [at] if at is not None and wanted.fits(self.points[at]) else []
         if wanted not in self._fitting:
-            rows = [
-                self._by_stage.get(text, ())
-                if key == STAGE
-                else self._find_with(key, wanted.words[key])
-                for key, text in wanted.wanted.items()
-            ]
-            found = min(rows, key=len)
-            if len(rows) > 1:
-                found = [at for at in found if wanted.fits(self.points[at])]
+            among: Sequence[int] = range(len(self.points))
+            if wanted.stage is not None:
+                among = self._by_stage.get(wanted.stage, ())
+            found = [at for at in among if wanted.fits(self.points[at])]
             self._fitting[wanted] = found
         return self._fitting[wanted]
-
-    def _find_with(self, key: str, words: Set[str]) -> Sequence[int]:
-        if key not in self._by_value:
-            values = self._by_value[key] = {}
-            for at, point in enumerate(self.points):
-                for name, value in point.parameters.items():
-                    if plain_key(name) == key:
-                        values.setdefault(format_word(value), []).append(at)
-        rows = (self._by_value[key].get(one, ()) for one in words)
-        return sorted(set(chain.from_iterable(rows)))
 
     def _list_beside(self, wanted: Pattern, current: int) -> Sequence[int]:
         """Points that fit and choose the same, axes with keys of `wanted` apart."""
