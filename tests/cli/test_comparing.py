@@ -65,7 +65,7 @@ def test_results_of_marked_sessions_lead_back_to_the_list_which_keeps_the_marks(
     choices = iter((Choice(("a", "b"), compares=True), Choice(("c",))))
 
     def run(picker: SessionPicker, **options: object) -> Choice:
-        marks.append(picker._marked)
+        marks.append((*picker.pane.marks,))
         return next(choices)
 
     class Cockpit(SimpleNamespace):

@@ -14,7 +14,7 @@ from autoexp_tui.cli import research
 from autoexp_tui.cli.assemble import build_adapters, start_session
 from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.cli.options import Options, parse_options
-from autoexp_tui.cli.session_verbs import research_verbs
+from autoexp_tui.cli.session_verbs import job_verbs
 from autoexp_tui.cli.session_verbs.request import Request
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.events.jobs import JobsReleased
@@ -78,7 +78,7 @@ def test_a_note_needs_words() -> None:
     options, args = parse_options("x", "", [])
     request = Request(verb="note", words=("k7f2",), args=args, options=options)
     with pytest.raises(UsageError, match="what is the agent to be told"):
-        research_verbs.note(request)
+        job_verbs.note(request)
 
 
 def test_research_that_cannot_begin_in_its_repository_makes_no_session(

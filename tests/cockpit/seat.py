@@ -49,7 +49,11 @@ class Seat:
     pilot: Pilot[LeaveWay]
     handle: ScriptedHandle
     clock: ManualClock
-    left: list[LeaveWay]
+
+    @property
+    def left(self) -> list[LeaveWay]:
+        """How the person left, once they did."""
+        return [*filter(None, (self.app.return_value,))]
 
     @property
     def jobs(self) -> JobsScreen:
@@ -204,13 +208,12 @@ async def cockpit(
     shown = snapshot if snapshot is not None else campaign()
     handle = ScriptedHandle(shown, read_only=handle_read_only)
     clock = ManualClock(T0 + 2)
-    left: list[LeaveWay] = []
     wanted = CockpitOptions(**{"ascii": False, "no_color": False, **options})
-    app = CockpitApp(handle, options=wanted, on_leave=left.append, clock=clock)
+    app = CockpitApp(handle, options=wanted, clock=clock)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         await pilot.pause()
-        yield Seat(app, pilot, handle, clock, left)
+        yield Seat(app, pilot, handle, clock)
 
 
 @asynccontextmanager

@@ -439,10 +439,10 @@ async def test_every_way_to_quit_asks_and_enter_stays() -> None:
     ("shown", "script", "way", "sent"),
     [
         (campaign(), "q hear y", LeaveWay.LEFT, []),
-        (campaign(), "q hear p", LeaveWay.PAUSED, [c.Pause()]),
-        (planned(10), "q", LeaveWay.NOTHING, []),
-        (campaign(10, role="viewer"), "q", LeaveWay.NOTHING, []),
-        (all_done(10), "q", LeaveWay.NOTHING, []),
+        (campaign(), "q hear p", LeaveWay.LEFT, [c.Pause()]),
+        (planned(10), "q", LeaveWay.LEFT, []),
+        (campaign(10, role="viewer"), "q", LeaveWay.LEFT, []),
+        (all_done(10), "q", LeaveWay.LEFT, []),
     ],
 )
 async def test_only_what_could_be_disturbed_is_asked_about_before_leaving(

@@ -15,7 +15,7 @@ import pytest
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens import events as events_screen
-from autoexp_tui.cockpit.screens.picker import Choice, PickerScreen, SessionPicker
+from autoexp_tui.cockpit.screens.picker import Choice, SessionPicker
 from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Skip
@@ -429,8 +429,7 @@ async def test_a_session_is_chosen_or_none_or_waited_for(
     app = SessionPicker(lambda: found, options, ManualClock(T0))
     async with app.run_test(size=(120, 24)) as pilot:
         await pilot.press("enter")
-        assert isinstance(app.screen, PickerScreen)
-        told = read_lines(app.screen.pane)
+        told = read_lines(app.pane)
         assert "`autoexp-tui --config-ref exp` opens the demo" in told
         found += [brief(), brief(id="m4q1", name="other")]
         await pilot.press("r", *keys.split())
@@ -445,7 +444,7 @@ async def replaying(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Seat]:
     app = CockpitApp(handle, options=options, clock=clock)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        yield Seat(app, pilot, handle, clock, [])  # type: ignore[arg-type]
+        yield Seat(app, pilot, handle, clock)  # type: ignore[arg-type]
     handle.close()
 
 

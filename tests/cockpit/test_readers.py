@@ -94,7 +94,7 @@ async def test_behind_errors_without_a_plan_stands_that_planning_failed(
         await seat.until(lambda: " planning exp failed" in behind())
         await seat.press("q")
         await seat.until(lambda: seat.left)
-        assert seat.left == [LeaveWay.NOTHING]
+        assert seat.left == [LeaveWay.LEFT]
 
 
 async def test_ctrl_r_over_a_plan_plans_it_again_and_without_a_config_says_so() -> None:

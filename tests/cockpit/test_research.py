@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.render import research as render
-from autoexp_tui.cockpit.render.research_questions import ask_insert
 from autoexp_tui.cockpit.render.research_rows import list_job_purpose
 from autoexp_tui.cockpit.screens import research as screen
+from autoexp_tui.cockpit.screens.research import ask_insert
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.model.agents import Outcome

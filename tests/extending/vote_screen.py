@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from textual.app import ComposeResult
-
 from autoexp_tui.cockpit.context import CockpitContext
 from autoexp_tui.cockpit.keymap import Pane
 from autoexp_tui.cockpit.render.questions import Choice, Question
@@ -49,13 +47,7 @@ class VoteScreen(BoxScreen):
     def __init__(self, context: CockpitContext) -> None:
         super().__init__(context)
         self.pane = VotePane(context, id="research")
-
-    def compose(self) -> ComposeResult:
-        yield self.pane
-        yield from self.compose_frame()
-
-    def renew_panes(self) -> None:
-        self.pane.renew()
+        self.content = (self.pane,)
 
     def find_useful(self) -> Collection[str]:
         return ("research.approve", "research.add")
@@ -79,9 +71,6 @@ class VoteScreen(BoxScreen):
 
     def action_look_open(self) -> None:
         self.notify(f"opened {self.pane.key}")
-
-    async def action_look_back(self) -> None:
-        await self.run_action("app.show_pane('jobs')")
 
 
 def call_vote(lines: tuple[str, ...], choice: Choice, text: str) -> Command:

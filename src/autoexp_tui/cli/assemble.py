@@ -288,8 +288,7 @@ class _Owned:
             lease=lease,
             heartbeat_seconds=beat,
             inbox=FileInbox(
-                session,
-                lambda name, reason: note(f"inbox: {name}: {reason}"),
+                session, lambda name, reason: note(f"inbox: {name}: {reason}")
             ),
             live_sink=sink,
             executor=RoutingExecutor(main, beside),
@@ -352,10 +351,7 @@ def build_adapters(
     directory = session.path / "tree"
     make_directory(directory, mode)  # by which another start knows that it is a search
     trees = kind(
-        directory=directory,
-        state_dir=session.state_dir,
-        plan=plan,
-        planner=planner,
+        directory=directory, state_dir=session.state_dir, plan=plan, planner=planner
     )
     return {ADAPTER: trees}
 

@@ -59,10 +59,11 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
             start_new_session=True,
         )
 
-    def is_decided() -> bool:
-        return child.poll() not in (None, 0) or find_highest_epoch(session) > epoch
-
-    if wait_until(is_decided, START_SECONDS) and child.poll() in (None, 0):
+    # Until it has failed, or owns the session.
+    wait_until(
+        lambda: child.poll() or find_highest_epoch(session) > epoch, START_SECONDS
+    )
+    if not child.poll() and find_highest_epoch(session) > epoch:
         return
     output = b""
     with suppress(OSError), open_checked(path, "session", MOST_BYTES) as written:

@@ -80,9 +80,7 @@ def make_entry(
 
 
 @contextmanager
-def handle_signals(
-    handlers: Mapping[int, Callable[..., object]],
-) -> Iterator[None]:
+def handle_signals(handlers: Mapping[int, Callable[..., object]]) -> Iterator[None]:
     """In this block these signals are handled so; behind it as they were before."""
     old = {number: signal.signal(number, call) for number, call in handlers.items()}
     try:

@@ -135,15 +135,6 @@ def store_growth(
     return command, {name: growth.attempts[name] for name in (*hold, *end)}
 
 
-def read_choices(args: argparse.Namespace) -> Choices:
-    return Choices(
-        different=args.differing,
-        waiting=args.unplanned_waiting,
-        running=args.unplanned_running,
-        run="family" if args.first_family else "all",
-    )
-
-
 def require_session(options: Options, args: argparse.Namespace) -> None:
     """The choices about a session's jobs need one; raises UsageError."""
     given = (args.differing, args.unplanned_waiting, args.unplanned_running)
@@ -152,16 +143,6 @@ def require_session(options: Options, args: argparse.Namespace) -> None:
             "--differing and --unplanned-* are about the jobs of a session",
             hint="Name it with --session ID.",
         )
-
-
-def _refuse_other_plans(options: Options) -> None:
-    """What joins a session is of its own config; raises UsageError."""
-    for flag in ("--manifest", "--config-ref", "--config-dir", "--local"):
-        if getattr(options, flag.strip("-").replace("-", "_")):
-            raise UsageError(
-                f"--session plans the session's own config again, without {flag}",
-                hint=f"Leave {flag} away; overrides change what is planned.",
-            )
 
 
 def confirm_growth(growth: Growth, choices: Choices, options: Options) -> None:
@@ -290,14 +271,24 @@ def _prepare(
     """What is to join is planned, confirmed, and stored beside the journal."""
     from autoexp_tui.cli.open import SessionOpener, confirm, find_session
 
-    _refuse_other_plans(options)
+    for flag in ("--manifest", "--config-ref", "--config-dir", "--local"):
+        if getattr(options, flag.strip("-").replace("-", "_")):
+            raise UsageError(
+                f"--session plans the session's own config again, without {flag}",
+                hint=f"Leave {flag} away; overrides change what is planned.",
+            )
     session = find_session(options, options.session)
     handle = SessionOpener(options).view(str(session.path))
     try:
         snapshot = handle.snapshot()
     finally:
         handle.close()
-    choices = read_choices(args)
+    choices = Choices(
+        different=args.differing,
+        waiting=args.unplanned_waiting,
+        running=args.unplanned_running,
+        run="family" if args.first_family else "all",
+    )
     growth = plan_growth(snapshot, options.overrides)
     confirm_growth(growth, choices, options)
     joining = build_joining_plan(growth, choices)

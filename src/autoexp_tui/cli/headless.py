@@ -26,7 +26,7 @@ from autoexp_tui.cli.diagnostics import (
     say,
     wait_until,
 )
-from autoexp_tui.cli.options import name_session
+from autoexp_tui.cli.options import Options, name_session
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import NO_RULES, mask_text
@@ -40,9 +40,9 @@ from autoexp_tui.model.resubmission import (
     list_open_asks,
     stuck,
 )
-from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import ACTIVE, BEGUN, Cause, JobState
+from autoexp_tui.model.states import ACTIVE, BEGUN, Cause, JobState, Why
 from autoexp_tui.model.wording import format_reason, sentence, wakes
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time, plural
@@ -50,10 +50,7 @@ from autoexp_tui.text.spelling import clock_time, plural
 if TYPE_CHECKING:
     import argparse
 
-    from autoexp_tui.cli.options import Options
     from autoexp_tui.engine.handle import EngineHandle
-    from autoexp_tui.model.snapshot import Live
-    from autoexp_tui.model.states import Why
 
 ANSWER_SECONDS = 20.0
 """How long who leaves waits for the answer to the last order."""
@@ -206,22 +203,18 @@ def is_over(snapshot: Snapshot, how: Watching) -> bool:
         return False
     if find_failed_policies(snapshot.warnings):
         return True
+    end = find_end(snapshot.parts)
+    code = end.code if end is not None else None
     if asked := list_open_asks(snapshot.asks):
         if snapshot.engine.role == "live" and find_approved(asked, how.approve):
             return False
-        return not how.wait_for_approval or _is_guarded(snapshot, how)
+        # A policy may pause itself as a storm pauses a session; nobody may be there.
+        is_guarded = how.stop_in_storm and code == ExitCode.GUARD
+        return not how.wait_for_approval or is_guarded
     if still or not snapshot.open_ends:
         return True
-    end = find_end(snapshot.parts)
-    is_hopeless = end is not None and end.code == ExitCode.JOBS_NOT_COMPLETED
+    is_hopeless = code == ExitCode.JOBS_NOT_COMPLETED
     return is_hopeless or (end is not None and not how.wait_for_approval)
-
-
-def _is_guarded(snapshot: Snapshot, how: Watching) -> bool:
-    """Whether a policy paused itself as a storm pauses a session: nobody may be there
-    who answers."""
-    end = find_end(snapshot.parts)
-    return how.stop_in_storm and end is not None and end.code == ExitCode.GUARD
 
 
 def _is_in_storm(snapshot: Snapshot) -> bool:
@@ -406,7 +399,9 @@ def finish(
     if end := find_end(snapshot.parts):
         result["stopped"] = end.reason
     print(json.dumps(result) if as_json else _summarize(snapshot))
-    where, again = name_shown(snapshot), _format_again(snapshot)
+    where = name_shown(snapshot)
+    own = [part for part in snapshot.parts if part in ("research", "tree")]
+    again = f"autoexp-{[*own, 'run'][0]} --session {where}"
     if is_deposed(snapshot):
         say(
             "another engine has taken this session over, and goes on with it. Watch it:"
@@ -443,12 +438,6 @@ def finish(
         if not chosen or job.name in chosen
     )
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
-
-
-def _format_again(snapshot: Snapshot) -> str:
-    """The command that goes on with a session to its end."""
-    own = [part for part in snapshot.parts if part in ("research", "tree")]
-    return f"autoexp-{[*own, 'run'][0]} --session {name_shown(snapshot)}"
 
 
 def _say_left(snapshot: Snapshot, where: str, again: str) -> None:

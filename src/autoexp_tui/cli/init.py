@@ -59,8 +59,7 @@ def main(argv: Sequence[str]) -> int:
     command = words[cut + 1 :]
     if not command:
         raise UsageError(
-            "no command given",
-            hint="autoexp-init -- python train.py --lr 1e-3",
+            "no command given", hint="autoexp-init -- python train.py --lr 1e-3"
         )
     name = args.name or name_command(command)
     if not _NAME.fullmatch(name):

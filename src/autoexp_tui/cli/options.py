@@ -10,10 +10,10 @@ import argparse
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.completion import FORMS, PrintCompletion
@@ -195,3 +195,31 @@ def name_session(directory: Path, more: str = "") -> str:
     if directory.parent == Path(DEFAULT_STATE_DIR).absolute():
         return words
     return f"{words} --state-dir {shlex.quote(str(directory.parent))}"
+
+
+_TEXTS: Final = frozenset({"TEXT", "NAME", "DIR"})
+"""What an option takes that is no number and no word of ours."""
+
+
+class SectionOptions(NamedTuple):
+    section: str
+    table: str
+    """Rows of a key below the section, what it takes, and what it is; `-`: nothing."""
+
+    def _list_rows(self) -> Iterator[list[str]]:
+        for row in self.table.strip().splitlines():
+            yield row.split(" ", 2)
+
+    def list_flags(self) -> Iterator[Flag]:
+        for key, metavar, about in self._list_rows():
+            flag = "--" + key.replace(".", "-").replace("_", "-")
+            takes = () if metavar == "-" else (metavar,)
+            yield option(flag, f"{about}: {self.section}.{key}", *takes, dest=key)
+
+    def list_overrides(self, args: argparse.Namespace) -> Iterator[str]:
+        from autoexp_tui.planning.overrides import quote
+
+        for key, metavar, _ in self._list_rows():
+            if value := getattr(args, key):
+                text = quote(value) if metavar in _TEXTS else str(value).lower()
+                yield f"++{self.section}.{key}={text}"

@@ -26,9 +26,7 @@ _SOON_SECONDS: Final = 60.0
 _FLAGS: Final = (
     option("--points", "stop after expanding the sweep"),
     option(
-        "--sweep",
-        "expand the sweep of any YAML file, without other config",
-        "FILE",
+        "--sweep", "expand the sweep of any YAML file, without other config", "FILE"
     ),
     option(
         "--diff",

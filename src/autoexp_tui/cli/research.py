@@ -9,8 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
-from autoexp_tui.cli.options import QUIET, Flag, Options, option, parse_options
-from autoexp_tui.cli.section_options import SectionOptions
+from autoexp_tui.cli.options import (
+    QUIET,
+    Flag,
+    Options,
+    SectionOptions,
+    option,
+    parse_options,
+)
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:

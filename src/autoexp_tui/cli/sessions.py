@@ -116,8 +116,8 @@ VERBS: Final[dict[str, Verb]] = {
     "waive": Verb("job_verbs.waive", (_REASON,), words=3),
     "approve": Verb("job_verbs.answer", (_ALL, _REASON, _DROP), words=None),
     "reject": Verb("job_verbs.answer", (_ALL, _REASON), words=None),
-    "consult": Verb("research_verbs.consult"),
-    "note": Verb("research_verbs.note", words=None),
+    "consult": Verb("job_verbs.consult"),
+    "note": Verb("job_verbs.note", words=None),
     "check": Verb(
         "maintenance.check", (option("--repair", "what would mend it; --yes does it"),)
     ),

@@ -15,11 +15,11 @@ from autoexp_tui.cli.options import (
     QUIET,
     Flag,
     Options,
+    SectionOptions,
     find_state_dir,
     option,
     parse_options,
 )
-from autoexp_tui.cli.section_options import SectionOptions
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:

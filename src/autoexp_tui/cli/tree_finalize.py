@@ -9,13 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry
-from autoexp_tui.cli.options import option, parse_options
-
-if TYPE_CHECKING:
-    from autoexp_tui.cli.options import Options
+from autoexp_tui.cli.options import Options, option, parse_options
 
 _FLAGS = (
     (

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.evaluation.disk_trees import OWN
@@ -124,18 +124,14 @@ def _read_run(session: SessionDir) -> Run | None:
 
 def _list_differences(run: Run, plan: Plan, root: str) -> list[str]:
     """What the search decides by, and is not the same in a plan of that root commit."""
-    old, new = (_list_deciding(read_options(one.tree)) for one in (run.plan, plan))
-    found = [f"tree.{key}" for key in old if old[key] != new[key]]
+    old, new = (asdict(read_options(one.tree)) for one in (run.plan, plan))
+    keys = old.keys() - OF_THE_RUN - {"run"}
+    found = [f"tree.{key}" for key in keys if old[key] != new[key]]
     if run.plan.config_ref != plan.config_ref:
         found.append("the config")
     if root and run.root_commit not in ("", root):
         found.append("the root commit")
     return found
-
-
-def _list_deciding(options: TreeOptions) -> dict[str, Any]:
-    told = asdict(options)
-    return {key: told[key] for key in told.keys() - OF_THE_RUN - {"run"}}
 
 
 def _open_repository(plan: Plan, options: TreeOptions) -> TreeRepository | None:

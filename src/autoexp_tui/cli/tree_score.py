@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, print_json
-from autoexp_tui.cli.options import option, parse_options
+from autoexp_tui.cli.options import Options, option, parse_options
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from autoexp_tui.cli.options import Options
     from autoexp_tui.tree.options import TreeOptions
 
 _FLAGS = (

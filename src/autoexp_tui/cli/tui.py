@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -157,14 +157,26 @@ def _build_options(
         ascii=args.ascii,
         no_color=options.no_color or None,
         theme=args.theme or settings.theme or "dark",
-        mouse=args.mouse,
         slow=args.slow,
         keymap=keymap,
     )
 
 
-def _load_later(module: str, name: str) -> Callable[..., Any]:
-    return lambda *args: getattr(import_module(module), name)(*args)
+_LATER: Final = {
+    "details": "executors.job_details.read_job_details",
+    "checkpoints": "storage.checkpoint_files.look_for_checkpoints",
+    "read_columns": "storage.table_columns.read_columns",
+    "keep_columns": "storage.table_columns.keep_columns",
+    "read_curves": "cli.curves.read_curves",
+    "plan_growth": "cli.growth.plan_growth",
+    "store_growth": "cli.growth.store_growth",
+}
+"""Options of the cockpit, and functions that are loaded when they are called."""
+
+
+def _load_later(place: str) -> Any:
+    module, _, name = place.rpartition(".")
+    return lambda *args: getattr(import_module(f"autoexp_tui.{module}"), name)(*args)
 
 
 class Cockpit:
@@ -301,7 +313,6 @@ class Cockpit:
 
     def _report_failure(self, error: BaseException) -> None:
         """Lead to the place of what is wrong with a config; of anything else, end."""
-        from autoexp_tui.cockpit.context import LeaveWay
 
         has_fault = self._is_planning and isinstance(error, AutoexpError)
         if not (has_fault and self._handle.is_open):
@@ -313,7 +324,7 @@ class Cockpit:
             faults = getattr(error, "problems", ()) or (own,)
             self._app.call_from_thread(self._app.show_faults, faults)
         else:
-            self._app.call_from_thread(self._app.leave, LeaveWay.NOTHING)
+            self._app.call_from_thread(self._app.leave)
 
     def _read_changes(self) -> PlanChanges | None:
         from autoexp_tui.cockpit.render.plan_findings import PlanChanges
@@ -345,26 +356,12 @@ class Cockpit:
             come_back=come_back,
             away_since=seen,
             replay=self._args.replay,
-            details=_load_later(
-                "autoexp_tui.executors.job_details", "read_job_details"
-            ),
-            checkpoints=_load_later(
-                "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
-            ),
-            read_columns=_load_later(
-                "autoexp_tui.storage.table_columns", "read_columns"
-            ),
-            keep_columns=_load_later(
-                "autoexp_tui.storage.table_columns", "keep_columns"
-            ),
             list_sessions=self._list_sessions,
             view_session=self._view,
-            read_curves=_load_later("autoexp_tui.cli.curves", "read_curves"),
             beside=self._beside,
             changes=self._read_changes if plans else None,
             replan=self._plan_again if plans else None,
-            plan_growth=_load_later("autoexp_tui.cli.growth", "plan_growth"),
-            store_growth=_load_later("autoexp_tui.cli.growth", "store_growth"),
+            **{name: _load_later(place) for name, place in _LATER.items()},
         )
         # Opened after the first paint: planning and pydantic would slow it down.
         return CockpitApp(handle, options=options, on_ready=handle.start)

@@ -21,7 +21,7 @@ from autoexp_tui.cockpit.dialogs.question import QuestionScreen
 from autoexp_tui.cockpit.dialogs.reader import FaultsScreen, Page, ReaderScreen
 from autoexp_tui.cockpit.logfile import read_clean
 from autoexp_tui.cockpit.render.growth_questions import ask_growth, ask_ways
-from autoexp_tui.cockpit.render.plan_findings import render_fault
+from autoexp_tui.cockpit.render.plan_findings import PlanChanges, render_fault
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
     Question,
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.timer import Timer
 
-    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.state.reasons import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
     from autoexp_tui.model.snapshot import Snapshot
@@ -177,10 +176,15 @@ class Actions:
         """What a person answers; None where they stay."""
         return await self._app.push_screen_wait(QuestionScreen(self._context, question))
 
+    def _is_counting(self) -> bool:
+        """Whether a countdown runs, beside which is no other; then that is said."""
+        if self.countdown is not None:
+            self._app.notify("another countdown runs: U stops it", severity="warning")
+        return self.countdown is not None
+
     async def ask(self, question: Question) -> None:
         """Ask for a screen of its own, and send what the answer orders."""
-        if question.danger and self.countdown is not None:
-            self._app.notify("another countdown runs: U stops it", severity="warning")
+        if question.danger and self._is_counting():
             return
         reply = await self._ask(question)
         if reply is None or reply.command is None:
@@ -217,8 +221,7 @@ class Actions:
             self._app.notify(text if is_other_plan else _CHANGED, severity="warning")
             scope = replace(scope, jobs=self._find_now(scope.jobs))
         what = plural(len(jobs), "job") if jobs else "it"
-        doing = f"{_DOING[type(command)]} {what}"
-        self._send_for(jobs, command, doing)
+        self._send_for(jobs, command, f"{_DOING[type(command)]} {what}")
 
     def _find_now(self, jobs: Sequence[JobView]) -> tuple[JobView, ...]:
         """Jobs that a question showed, as they are now."""
@@ -230,8 +233,7 @@ class Actions:
 
     async def kill(self, scope: Scope) -> None:
         """Ask about a kill; after `y` the countdown begins."""
-        if self.countdown is not None:
-            self._app.notify("another countdown runs: U stops it", severity="warning")
+        if self._is_counting():
             return
         session, look = self._model.session, self._context.options.checkpoints
         shown = select_killable(scope.jobs)
@@ -248,7 +250,8 @@ class Actions:
             background = self._context.background
             found = await background.fetch("checkpoints", partial(look, places))
             if known := ask_kill(scope, session, found):
-                screen.replace_question(known)
+                screen.question = known
+                screen.layout_box()
 
         if look and places:
             self._app.run_worker(look_for_checkpoints(look))
@@ -316,10 +319,8 @@ class Actions:
             families = self._model.words.of_families
             return ask_submit(scope, session, self._model.rates, families)
 
-        def explain(_: Scope) -> str:
-            return self._model.describe_opening() or "nothing is planned or held"
-
-        await self._ask_for(scope, find_question, explain)
+        none = self._model.describe_opening() or "nothing is planned or held"
+        await self._ask_for(scope, find_question, lambda _: none)
 
     async def resubmit(self, scope: Scope) -> None:
         explain = partial(_explain_nothing, "ended in a way that R mends")
@@ -454,11 +455,9 @@ class Actions:
 
     async def grow(self, overrides: Sequence[str]) -> None:
         """Plan anew, ask, and let what is new join the session."""
-        plan, store = (
-            self._context.options.plan_growth,
-            self._context.options.store_growth,
-        )
-        background, snapshot = self._context.background, self._model.session.snapshot
+        options, background = self._context.options, self._context.background
+        plan, store = options.plan_growth, options.store_growth
+        snapshot = self._model.session.snapshot
         if plan is None or store is None:
             return
         self._app.notify("planning again ...", timeout=KEEP)
@@ -508,7 +507,8 @@ class Actions:
     ) -> None:
         """Show why there is no plan; `on_close` is called when there is none left."""
         self._app.notify("")
-        self._set_failed(failed=True)
+        self._model.failed = True  # below the errors stands what was done
+        self._on_change()
         if self._faults is not None:
             self._faults.take(faults)
             return
@@ -523,16 +523,12 @@ class Actions:
 
         def plan_again() -> None:
             if self._context.options.replan is not None:
-                self._set_failed(failed=False)
+                self._model.failed = False
+                self._on_change()
                 self._context.options.replan()
 
         self._faults = FaultsScreen(self._context, faults, plan_again)
         self._app.push_screen(self._faults, done)
-
-    def _set_failed(self, *, failed: bool) -> None:
-        """Below the errors stands what was done: whether that has come to an end."""
-        self._context.model.failed = failed
-        self._on_change()
 
     def show_changes(self) -> None:
         if self.changes is None:

@@ -35,10 +35,10 @@ from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen, Request
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, outside
-from autoexp_tui.cockpit.state.session import Scope
+from autoexp_tui.cockpit.state.session import JobView, Scope
 from autoexp_tui.cockpit.themes import apply_skin
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
-from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.text.spelling import EXAMPLES, NoMoment, parse_moment
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.dialogs.palette import Entry, Kind
     from autoexp_tui.cockpit.dialogs.question import Overlay
     from autoexp_tui.cockpit.render.questions import Question
-    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.engine.handle import EngineHandle, ReplayMove
     from autoexp_tui.model.commands import Command
-    from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import EngineView, SessionBrief, Snapshot
     from autoexp_tui.model.specs import Plan
 
@@ -84,12 +82,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         handle: EngineHandle,
         *,
         options: CockpitOptions | None = None,
-        on_leave: Callable[[LeaveWay], None] = lambda way: None,
         on_ready: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
-        """`on_leave` is called once, before `run` returns, unless a fault ended the
-        app; `on_ready` once, when the first screen was painted."""
+        """`on_ready` is called once, when the first screen was painted."""
         super().__init__(driver_class=terminal.CockpitDriver)
         wanted = options or CockpitOptions()
         model = SessionModel(handle.snapshot())
@@ -106,7 +102,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         )
         quiet = wanted.replay or not wanted.notify
         self.notifier = terminal.Notifier(self._write, model, quiet=quiet)
-        self._on_leave = on_leave
         self._on_ready = on_ready
         self._has_left = False
         self._has_greeted = False
@@ -285,10 +280,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if self.full_screen is not None:
             self.run_worker(choose(self.full_screen))
 
-    def action_read_curves(self, jobs: Sequence[JobView]) -> None:
-        """Read the logs of runs of which no engine tells curves."""
-        self.run_worker(self.comparison.read_curves(jobs))
-
     def action_back_to_list(self) -> None:
         """Back to the list of sessions that this was opened from."""
         self.leave(LeaveWay.BACK)
@@ -363,10 +354,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def action_show_curves(self, jobs: Sequence[JobView], metric: str) -> None:
         """To Jobs mode, and there to the curves of the marked jobs, else of these over
-        seeds; esc leads back to where they were asked for."""
+        seeds; esc leads back to where they were asked for. Logs are read of those of
+        which no engine tells curves."""
         mode = self.current_mode
         self.action_show_pane("jobs")
         self.jobs_screen.show_curves(jobs, metric, joins=True, mode=mode)
+        self.run_worker(self.comparison.read_curves(jobs))
 
     def action_show_mode(self, mode: str) -> None:
         """To another mode; there already, to its list."""
@@ -569,7 +562,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def show_faults(self, faults: Sequence[Problem]) -> None:
         """Show why there is no plan; closed without one, the cockpit is left."""
-        self.actions.show_faults(faults, partial(self.leave, LeaveWay.NOTHING))
+        self.actions.show_faults(faults, self.leave)
 
     def action_replay(self, how: str) -> None:
         """Move the replay; what comes of it is shown as soon as it is there."""
@@ -629,23 +622,22 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         way_back = self.context.describe_return()
         question = ask_leave(self.context.model.session, way_back)
         if question is None:
-            self.leave(LeaveWay.NOTHING)
+            self.leave()
             return
 
         def done(answer: Answer | None) -> None:
             if answer is None:
                 return
-            pauses = answer.key == "p" and not self.context.is_read_only
-            if pauses:
+            if answer.key == "p" and not self.context.is_read_only:
                 self.context.handle.send(Pause(), by="cockpit")
-            self.leave(LeaveWay.PAUSED if pauses else LeaveWay.LEFT)
+            self.leave()
 
         self.push_screen(QuestionScreen(self.context, question), done)
 
     async def action_quit(self) -> None:
         self.action_leave()
 
-    def leave(self, way: LeaveWay) -> None:
+    def leave(self, way: LeaveWay = LeaveWay.LEFT) -> None:
         """End the screen; the engine is the caller's."""
         if self._has_left:
             return
@@ -653,7 +645,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._drop_countdown()
         if "comparison" in self.__dict__:
             self.comparison.close()
-        self._on_leave(way)
         self.exit(way)
 
     def _drop_countdown(self) -> None:
@@ -666,7 +657,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
         self._is_abandoned = True
         if isinstance(self._driver, terminal.CockpitDriver):
-            self._driver.stop_writing()
+            self._driver.losable.gone = True
         self.leave(LeaveWay.LOST)
 
     def notify_terminal_lost(self) -> None:

@@ -29,7 +29,6 @@ class Comparison:
         self, context: CockpitContext, app: App[LeaveWay], renew: Callable[[], None]
     ) -> None:
         self._context = context
-        self._fetch = context.background.fetch
         self._app = app
         self._renew = renew
         self._handles: dict[str, EngineHandle] = {}
@@ -49,7 +48,9 @@ class Comparison:
                 known.close()
             elif view := self._context.options.view_session:
                 try:
-                    handle = await self._fetch(f"view {one}", partial(view, one))
+                    handle = await self._context.background.fetch(
+                        f"view {one}", partial(view, one)
+                    )
                 except (AutoexpError, OSError) as problem:
                     self._context.model.left_out[one] = str(problem)
                     text = f"{outside(one)} is left out: {outside(problem)}"
@@ -67,15 +68,13 @@ class Comparison:
             directory = model.find_session(job).snapshot.engine.directory
             if job.record.attempts and not job.live.curves and directory:
                 lacking.setdefault((job.session, directory), []).append(job.name)
-        for (session, directory), names in lacking.items() if read else ():
-            assert read is not None
+        if read is None:
+            return
+        for (session, directory), names in lacking.items():
             self._app.notify(f"reading the logs of {plural(len(names), 'run')}")
-            work = partial(read, directory, names)
-            try:
-                found = await self._fetch(f"read {session}", work)
-            except (AutoexpError, OSError) as problem:
-                self._app.notify(f"no curves: {outside(problem)}", severity="warning")
-            else:
+            key, work = f"read {session}", partial(read, directory, names)
+            found = await self._context.fetch_or_tell(self._app, key, work, "no curves")
+            if found is not None:
                 model.read |= {(session, name): live for name, live in found.items()}
                 self._app.notify("")  # nothing is read any more
                 self._renew()

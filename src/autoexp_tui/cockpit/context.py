@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
+from autoexp_tui.cockpit.spans import outside
+from autoexp_tui.model.errors import AutoexpError
+
 if TYPE_CHECKING:
+    from textual.app import App
+    from textual.widget import Widget
+
     from autoexp_tui.cockpit.keymap import Keymap
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.session_model import SessionModel
@@ -33,19 +39,16 @@ if TYPE_CHECKING:
 
 GrowthOrder: TypeAlias = "tuple[Grow, Mapping[str, int]]"
 """The command, and the attempts that were seen of jobs that it leaves out."""
+Result = TypeVar("Result")
 
 
 class LeaveWay(StrEnum):
     """How the person left."""
 
     LEFT = "left"
-    """Asked and confirmed: the engine goes on without a screen."""
-    PAUSED = "paused"
-    """The same, after submission was paused."""
+    """As a person wanted: what runs goes on without a screen."""
     BACK = "back"
     """To the list of sessions that it was opened from; nothing runs here."""
-    NOTHING = "nothing"
-    """Nothing runs, or this was only a view: there is nothing to hand over."""
     LOST = "lost"
     """The terminal went away."""
 
@@ -61,7 +64,6 @@ class CockpitOptions:
     """None: by NO_COLOR."""
     theme: str = "dark"
     """A shipped theme's name, or a path to one's own."""
-    mouse: bool = False
     slow: bool = False
     """Repaint every two seconds instead of every second."""
     notify: bool = True
@@ -173,13 +175,21 @@ class CockpitContext(ScreenContext):
         """The present by the session's own clock, UTC."""
         return self.model.session.present(self.find_utc())
 
+    async def fetch_or_tell(
+        self, teller: Widget | App[Any], key: str, work: Callable[[], Result], told: str
+    ) -> Result | None:
+        """What `work` returns; None where it fails, and why is said behind `told`."""
+        try:
+            return await self.background.fetch(key, work)
+        except (AutoexpError, OSError) as problem:
+            reason = outside(getattr(problem, "strerror", None) or problem, 2000)
+            teller.notify(f"{told}: {reason}", severity="warning", timeout=KEEP)
+        return None
+
     def describe_return(self) -> str:
         """How to come back after leaving, with the session's id once there is one."""
         session = self.model.session.snapshot.session
         return self.options.come_back.replace("ID", session or "ID")
-
-
-Result = TypeVar("Result")
 
 
 class Background:

@@ -189,12 +189,6 @@ class LogFile:
             if end - base >= MOST:
                 return
 
-    def _find_line(self, offset: int) -> int:
-        """Where the line that holds `offset` begins."""
-        blocks = self._read_up(min(offset, self.size), CHUNK, MOST)
-        base, data = next(blocks, (0, b""))
-        return base + data.rfind(b"\n") + 1
-
     def read_last(self, count: int) -> list[LogLine]:
         return _decode_rows(list(islice(self._list_up(self.size), count))[::-1])
 
@@ -206,7 +200,9 @@ class LogFile:
         )
 
     def _load(self, offset: int, lines: int, count: int) -> Sequence[_Row]:
-        begin = self._find_line(offset)
+        above = self._read_up(min(offset, self.size), CHUNK, MOST)
+        base, data = next(above, (0, b""))
+        begin = base + data.rfind(b"\n") + 1
         rows = list(islice(self._list_up(begin), max(0, -lines)))[::-1]
         here = len(rows) - 1
         blocks = self._read_down(begin, CHUNK, MOST)
@@ -248,11 +244,7 @@ class LogFile:
 
 
 def _find_matches(
-    pattern: Pattern,
-    base: int,
-    data: bytes,
-    least: int,
-    below: int | None = None,
+    pattern: Pattern, base: int, data: bytes, least: int, below: int | None = None
 ) -> Iterator[int]:
     """Where lines of `data` match, unless overwritten, from `least`, before `below`."""
     text, at = make_readable(data), 0

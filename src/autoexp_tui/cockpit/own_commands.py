@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from textual.app import SuspendNotSupported
+from textual.app import App, SuspendNotSupported
 
 from autoexp_tui.cockpit.context import CockpitContext
 from autoexp_tui.cockpit.dialogs.question import QuestionScreen
@@ -28,8 +28,6 @@ from autoexp_tui.model.own_commands import OwnCommand
 from autoexp_tui.text.spelling import format_yaml_value, size
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from autoexp_tui.cockpit.state.session import JobView
 
 _MOST_OUTPUT: Final = 1 << 20

@@ -18,7 +18,7 @@ from autoexp_tui.cockpit.state.forecast import (
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.reasons import CauseGroup, find_alike, group_causes
+from autoexp_tui.cockpit.state.reasons import CauseGroup, group_causes
 from autoexp_tui.cockpit.state.rows import Arrangement, Row, build_rows, is_stale
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.stages import StageView, build_stages
@@ -194,12 +194,6 @@ class SessionModel:
         """Fold equal causes into one row each, or show every job."""
         if on != self.arrangement.fold:
             self.update_arrangement(fold=on, unfolded=frozenset())
-
-    def mark_alike(self, job: JobView) -> int:
-        """Mark every job with the same cause; how many that are."""
-        alike = find_alike(job, self.session)
-        self.marks.update(other.name for other in alike)
-        return len(alike)
 
     def next_need(self, after: str) -> JobView | CauseGroup | None:
         """The next job of a cause, or question, else the first of the next one, going

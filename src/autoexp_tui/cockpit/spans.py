@@ -118,11 +118,11 @@ def cut(content: Line, cells: int) -> Line:
     return tuple(kept)
 
 
-def pad(content: Line, cells: int, role: Role = "text") -> Line:
+def pad(content: Line, cells: int) -> Line:
     """The line in exactly `cells` cells."""
     short = cut(content, cells)
     missing = cells - width(short)
-    return (*short, Span(" " * missing, role)) if missing > 0 else short
+    return (*short, Span(" " * missing)) if missing > 0 else short
 
 
 def spread(left: Line, right: Line, cells: int) -> Line:

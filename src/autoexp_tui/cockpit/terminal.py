@@ -111,10 +111,6 @@ class CockpitDriver(LinuxDriver):
         if ended.has_hung_up():
             self.losable.close_lost()
 
-    def stop_writing(self) -> None:
-        """Write nothing more, whatever is asked."""
-        self.losable.gone = True
-
     def _sigcont_application(self, *_: object) -> None:
         """Woken: after Ctrl-Z begin again, after SIGSTOP set the terminal up anew.
 

@@ -24,16 +24,8 @@ from autoexp_tui.model.errors import UsageError
 ROLES: tuple[str, ...] = get_args(Role)
 ROWS = ("cursor", "away")
 _COLORS = (
-    "primary",
-    "secondary",
-    "accent",
-    "warning",
-    "error",
-    "success",
-    "foreground",
-    "background",
-    "surface",
-    "panel",
+    *("primary", "secondary", "accent", "warning", "error", "success"),
+    *("foreground", "background", "surface", "panel"),
 )
 _TABLES = {"colors": _COLORS, "roles": ROLES, "rows": ROWS}
 """Of a theme's file, and what each of them has."""

@@ -530,7 +530,7 @@ class ResultTable:
     def find_measure(self, column: int) -> int | None:
         """The place of a column's measure; None: it is one of a parameter."""
         at = column - len(self.groups.axes)
-        return at if at >= 0 else None
+        return at if 0 <= at < len(self.measures) else None
 
     def is_rising(self, column: int) -> bool:
         """Whether the best, or the first, of a column is its lowest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -157,7 +158,8 @@ SIZES = [
 def test_boxes_tile_the_screen(
     size: tuple[int, int], stages: int, rows: int | None
 ) -> None:
-    places = layout.build_boxes(*size, stages, rows=rows)
+    place = partial(layout.place_main, stages=stages, rows=rows)
+    places = layout.build_boxes(*size, place)
     covered = [
         (x, y)
         for box in places.values()
@@ -165,9 +167,11 @@ def test_boxes_tile_the_screen(
         for y in range(box.y, box.bottom)
     ]
     assert len(covered) == len(set(covered)) == size[0] * size[1]
-    alone = layout.build_boxes(*size, stages, "log", rows=rows)
+    alone = layout.build_boxes(*size, place, "log")
     assert set(alone) == {"header", "footer", "log"}
     assert sum(box.height for box in alone.values()) == size[1]
     for enlarged in (None, "effect"):
-        two = layout.build_two_boxes(*size, "events", "effect", enlarged)
+        two = layout.build_boxes(
+            *size, partial(layout.place_two, upper="events", lower="effect"), enlarged
+        )
         assert sum(box.area for box in two.values()) == size[0] * size[1]

@@ -1,4 +1,5 @@
-"""autoexp-sessions pause, resume, kill, retry, skip, waive, approve, reject.
+"""autoexp-sessions pause, resume, kill, retry, skip, waive, approve, reject; of a
+research loop consult and note.
 
 Each finds out for which jobs a command makes sense, so that one which cannot be done is
 told apart, and sends it; the engine has the last word.
@@ -31,6 +32,7 @@ from autoexp_tui.cockpit.render.resubmit_questions import (
 from autoexp_tui.cockpit.spans import Line, plain
 from autoexp_tui.cockpit.state.forecast import list_checkpoint_places
 from autoexp_tui.model import commands
+from autoexp_tui.model.commands import Command
 from autoexp_tui.model.condition import describe
 from autoexp_tui.model.errors import NotConfirmed, UsageError
 from autoexp_tui.model.ids import digest_question
@@ -38,6 +40,8 @@ from autoexp_tui.model.masking import NO_RULES, mask_text
 from autoexp_tui.model.resubmission import can_come_back, list_open_asks
 from autoexp_tui.model.state import Ask, JobRecord
 from autoexp_tui.model.states import REVIVABLE, JobState, Result
+from autoexp_tui.research.commands import Consult, TellAgent
+from autoexp_tui.research.state import find_research
 from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some, plural
@@ -221,3 +225,25 @@ def _choose_jobs(
             is_so = job.state.value.lower()
             say(f"{clean(name)} is {is_so}: there is nothing to {verb}")
     return tuple(name for name in chosen if fits(state.jobs[name]))
+
+
+def consult(request: Request) -> int:
+    """Have the research agent called, as soon as its least interval is over."""
+    return _send(request, Consult())
+
+
+def note(request: Request) -> int:
+    """Tell the research agent something: each context has it from now on."""
+    text = " ".join(request.names)
+    if not text.strip():
+        hint = f"autoexp-sessions note {request.words[0]} 'try smaller batches'"
+        raise UsageError("note: what is the agent to be told?", hint=hint)
+    return _send(request, TellAgent(text=text))
+
+
+def _send(request: Request, command: Command) -> int:
+    session = request.session
+    require_person(request.verb, session.state_dir)
+    if find_research(load(session)) is None:
+        raise UsageError(f"session {session.id} has no research loop")
+    return print_answer(request, send(request, [command]))

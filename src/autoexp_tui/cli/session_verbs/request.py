@@ -230,10 +230,13 @@ def _wait(handle: LiveHandle | ViewerHandle, sent: str) -> Snapshot:
     def is_known() -> bool:
         snapshot = handle.snapshot()
         own, on_the_way = _list_own(snapshot, sent)
-        if own and not on_the_way & {ComposeJob, JoinJobs}:
-            is_ended = CancelTasks not in on_the_way
-            return is_ended if handle.role == "viewer" else _is_quiet(snapshot)
-        return not snapshot.engine.owner_alive  # nobody is there to answer
+        if not own or on_the_way & {ComposeJob, JoinJobs}:
+            return not snapshot.engine.owner_alive  # nobody is there to answer
+        if handle.role == "viewer":
+            return CancelTasks not in on_the_way
+        begun = (job for job in snapshot.jobs if job.attempt and not job.ended)
+        ending = any(job.attempt and job.attempt.is_told_to_end for job in begun)
+        return not (snapshot.pending or ending)
 
     wait_until(is_known, ANSWER_SECONDS)
     return handle.snapshot()
@@ -247,14 +250,6 @@ def _list_own(
     ordered = {event.effect_id for event in own if isinstance(event, EffectOrdered)}
     pending = (order for order in snapshot.pending if order.effect_id in ordered)
     return own, {type(order.effect) for order in pending}
-
-
-def _is_quiet(snapshot: Snapshot) -> bool:
-    ending = (
-        job.attempt is not None and job.attempt.is_told_to_end and not job.ended
-        for job in snapshot.jobs
-    )
-    return not snapshot.pending and not any(ending)
 
 
 def _read_answer(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:

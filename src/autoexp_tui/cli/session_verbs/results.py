@@ -64,7 +64,8 @@ def _make_source(sight: Sight) -> Source:
 def _build_table(request: Request, sources: Sequence[Source]) -> ResultTable:
     """As the options say; raises UsageError for what is not there."""
     args = request.args
-    groups = group_runs(sources, args.stage or None, by=_split(args.by))
+    by = tuple(args.by.replace(",", " ").split())
+    groups = group_runs(sources, args.stage or None, by=by)
     if not groups.stages:
         raise UsageError(f"session {sources[0].session} has no runs yet")
     if not groups.rows:
@@ -82,7 +83,3 @@ def _build_table(request: Request, sources: Sequence[Source]) -> ResultTable:
     except ValueError as error:
         raise UsageError(str(error)) from None
     return ResultTable(sources, groups, table.measures, row)
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(word for word in text.replace(",", " ").split())

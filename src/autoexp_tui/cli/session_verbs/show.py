@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
@@ -84,10 +84,6 @@ def list_all(request: Request) -> int:
         for row in rows
     ]
     return request.print(records, lines)
-
-
-def _count_states(counts: Mapping[JobState, int]) -> str:
-    return ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
 
 
 def show(request: Request) -> int:
@@ -243,7 +239,8 @@ def _list_facts(
         yield "asks", f"{asked['name']}: {asked['title']}"
         for number, text in enumerate(asked["lines"], 1):
             yield "", f"{number:>3}  {text}"
-    yield "jobs", f"{len(jobs)}: {_count_states(Counter(job.state for job in jobs))}"
+    counts = Counter(job.state.value.lower() for job in jobs).items()
+    yield "jobs", f"{len(jobs)}: {', '.join(f'{n} {state}' for state, n in counts)}"
     if record["open_ends"]:
         yield "still open", ", ".join(record["open_ends"])
     elif record["questions"] and all(job.ended for job in jobs):

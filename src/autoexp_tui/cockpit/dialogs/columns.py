@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual import events
 
-from autoexp_tui.cockpit.context import KEEP, CockpitContext
+from autoexp_tui.cockpit.context import CockpitContext
 from autoexp_tui.cockpit.dialogs.question import Overlay, build_keys
 from autoexp_tui.cockpit.spans import Line, Span, cut, outside
 from autoexp_tui.cockpit.widgets.bars import Prompt
 from autoexp_tui.cockpit.widgets.job_panes import list_choosable, list_usual
-from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
@@ -53,12 +52,10 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
         session, words = context.model.session, context.model.words
         self._usual = list_usual(session, words)
         self._all = list_choosable(session, words)
-        self._words = words
         self._take(context.model.columns or self._usual)
-        self._at = 0
+        self._here = self._ids[0]
+        """The column under the cursor."""
         self._is_searching = False
-        self._here = ""
-        """The column that was found, where the cursor goes once all are shown again."""
         self.field: Prompt = Prompt(id="field", placeholder="words of a column")
 
     def _take(self, chosen: Sequence[str]) -> None:
@@ -68,13 +65,15 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
     def _list_found(self) -> Sequence[str]:
         """The columns that have all the words that are looked for."""
         words = self.field.value.lower().split()
-        if not words:
-            return self._ids
         return [
             one
             for one in self._ids
             if all(word in self._describe(one).lower() for word in words)
         ]
+
+    def _find_place(self, found: Sequence[str]) -> int:
+        """The place of the cursor's column, else the first."""
+        return found.index(self._here) if self._here in found else 0
 
     def _describe(self, name: str) -> str:
         kind, _, key = name.partition(":")
@@ -88,7 +87,7 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
     def build_body(self, cells: int) -> Sequence[Line]:
         lines: list[Line] = []
         for place, name in enumerate(self._list_found()):
-            is_here, is_on = place == self._at, name in self._on
+            is_here, is_on = name == self._here, name in self._on
             number = f"{place + 1}" if place < 9 else " "
             mark = Span("[x] " if is_on else "[ ] ", "accent" if is_on else "muted")
             words = Span(self._describe(name), "strong" if is_here else "text")
@@ -115,23 +114,29 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         event.stop()
-        self._at = self._ids.index(self._here) if self._here else 0
-        self._here = ""
+        found = self._list_found()
+        if found and self._here not in found:
+            self._here = found[0]
         self._show_cursor()
 
     async def process_key(self, event: events.Key) -> None:
         found, key = self._list_found(), event.key
+        at = self._find_place(found)
         step = {"down": 1, "up": -1, "j": 1, "k": -1}.get(key, 0)
         if self._is_searching and key not in ("down", "up"):
             await self._search(event)
         elif step:
             self._search_on(on=False)
-            self._at = max(0, min(self._at + step, len(found) - 1))
+            if 0 <= at + step < len(found):
+                self._here = found[at + step]
         elif key == "space" or (key.isdecimal() and key != "0"):
-            place = self._at if key == "space" else int(key) - 1
+            place = at if key == "space" else int(key) - 1
             self._on ^= {*found[place : place + 1]}
         elif key in ("less_than_sign", "greater_than_sign"):
-            self._move(found, -1 if key == "less_than_sign" else 1)
+            place = at + (1 if key == "greater_than_sign" else -1)
+            if 0 <= place < len(found):
+                one, other = (self._ids.index(found[it]) for it in (at, place))
+                self._ids[one], self._ids[other] = self._ids[other], self._ids[one]
         elif key == "slash":
             self._search_on(on=True)
         elif key == "r":
@@ -140,7 +145,6 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
             chosen = tuple(one for one in self._ids if one in self._on)
             self.finish(() if chosen == self._usual else chosen or ("stage",))
         elif key == "escape" and self.field.value:
-            self._here = "".join(found[self._at : self._at + 1])
             self.field.value = ""
         elif key in ("escape", "q", "ctrl+c", "ctrl+q"):
             self.finish(None)
@@ -151,9 +155,9 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
 
     def click_body(self, place: int) -> None:
         """Switch a column on or off."""
-        if chosen := self._list_found()[place : place + 1]:
-            self._at = place
-            self._on ^= {*chosen}
+        if place < len(found := self._list_found()):
+            self._here = found[place]
+            self._on ^= {self._here}
             self._show_cursor()
 
     async def _search(self, event: events.Key) -> None:
@@ -167,21 +171,10 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
         self.layout_box()  # a field that is not shown takes no focus
         self.set_focus(self.field if on else self.frame, scroll_visible=False)
 
-    def _move(self, found: Sequence[str], step: int) -> None:
-        """Let the column under the cursor change places with the one beside it."""
-        place = self._at + step
-        if not (0 <= place < len(found)):
-            return
-        one, other = (self._ids.index(found[at]) for at in (self._at, place))
-        self._ids[one], self._ids[other] = self._ids[other], self._ids[one]
-        self._at = place
-
     def _show_cursor(self) -> None:
         self.layout_box()
-        room = self.box_size.height - 2 - len(self.build_fixed(80))
-        top = min(max(self.frame.top, self._at - room + 1), self._at)
-        self.frame.top = max(0, top)
-        self.frame.update_lines()
+        at = self._find_place(self._list_found())
+        self.frame.show_rows(at, at + 1)
 
 
 async def load_columns(context: CockpitContext, app: App[Any]) -> None:
@@ -190,13 +183,9 @@ async def load_columns(context: CockpitContext, app: App[Any]) -> None:
     read = context.options.read_columns
     if read is None:
         return
-    try:
-        found = await context.background.fetch("columns", partial(read, config))
-    except AutoexpError as problem:
-        text = f"{outside(problem, 2000)}; the usual columns are shown"
-        app.notify(text, severity="warning", timeout=KEEP)
-    else:
-        context.model.columns = tuple(found)
+    told, work = "the usual columns are shown", partial(read, config)
+    found = await context.fetch_or_tell(app, "columns", work, told)
+    context.model.columns = tuple(found or ())
 
 
 async def choose_columns(context: CockpitContext, app: App[Any]) -> bool:
@@ -208,10 +197,6 @@ async def choose_columns(context: CockpitContext, app: App[Any]) -> bool:
     config = find_config(context.model.session.snapshot.plan)
     keep = context.options.keep_columns
     if keep is not None and config:
-        work = partial(keep, config, chosen)
-        try:
-            await context.background.fetch("keep columns", work)
-        except AutoexpError as problem:
-            text = f"the columns are not kept: {outside(problem, 2000)}"
-            app.notify(text, severity="warning", timeout=KEEP)
+        told, work = "the columns are not kept", partial(keep, config, chosen)
+        await context.fetch_or_tell(app, "keep columns", work, told)
     return True

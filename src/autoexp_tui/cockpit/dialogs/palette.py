@@ -52,7 +52,11 @@ class PaletteScreen(Overlay[Entry | None]):
         self._chosen, self._only = 0, only
         usual = "a command, job, stage, session or theme"
         self.field: Prompt = Prompt(id="field", placeholder=only or usual)
-        self._commands = [*self._list_commands(pane)]
+        keymap, parts = context.keymap, context.parts
+        self._commands = [
+            Entry("command", one.id, one.help, keymap.key(one.id))
+            for one in keymap.at(pane, replay=context.is_replay, parts=parts)
+        ]
         every = [*self._commands, *self._list_others()]
         self._entries = [one for one in every if only in (None, one.kind)]
         self._query, self._found = "", self._list_usual()
@@ -70,14 +74,7 @@ class PaletteScreen(Overlay[Entry | None]):
         ]
         self._search("")
         self._search(self.field.value)
-        if self.is_attached:
-            self.layout_box()
-
-    def _list_commands(self, pane: Pane) -> Iterator[Entry]:
-        keymap = self.context.keymap
-        replay, parts = self.context.is_replay, self.context.parts
-        for one in keymap.at(pane, replay=replay, parts=parts):
-            yield Entry("command", one.id, one.help, keymap.key(one.id))
+        self.layout_box()
 
     def _list_others(self) -> Iterator[Entry]:
         model = self.context.model

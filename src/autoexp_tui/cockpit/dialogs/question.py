@@ -82,8 +82,8 @@ class Frame(LinesWidget, can_focus=True):
 
     def show_rows(self, first: int, after: int) -> None:
         """Scroll as little as shows the lines of the body from `first` to `after`."""
-        fixed = self._overlay.build_fixed(self.size.width - 4)
-        room = self.size.height - 2 - len(fixed)
+        size = self._overlay.box_size
+        room = size.height - 2 - len(self._overlay.build_fixed(size.width - 4))
         self.top = min(first, max(self.top, after - room))
         self.update_lines()
 
@@ -186,6 +186,8 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
 
     def layout_box(self) -> None:
         """Put the box in the middle, as large as it needs to be."""
+        if not self.is_attached:
+            return
         size = self.size or self.app.size  # before its own layout it has none
         width = min(size.width - 4, self.most_cells) if size.width > 8 else size.width
         inner = width - 4
@@ -253,12 +255,6 @@ class QuestionScreen(Overlay[Answer | None]):
     def on_mount(self) -> None:
         super().on_mount()
         self._ignore_keys()
-
-    def replace_question(self, question: Question) -> None:
-        """Show the same question with more that is known; what is typed stays."""
-        self.question = question
-        if self.is_attached:
-            self.layout_box()
 
     @property
     def choice(self) -> Choice | None:
@@ -469,9 +465,10 @@ class QuestionScreen(Overlay[Answer | None]):
 
     def _confirm(self, key: str) -> None:
         wanted, choice, build = self.question.typed, self.choice, self.question.build
+        items = set(range(len(self.question.items))) - self.question.void
         if key == "y" and wanted is not None and self._digits != str(wanted):
             self._refuse(f"type {wanted} first: that many jobs would end")
-        elif key == "y" and self._is_nothing_left():
+        elif key == "y" and items and items <= self._dropped:
             self._refuse("every line is dropped: x refuses all of it")
         elif choice and choice.asks and not (choice.optional or self.text.strip()):
             self._refuse(f"type the {choice.asks.split(',')[0]} first")
@@ -485,11 +482,6 @@ class QuestionScreen(Overlay[Answer | None]):
             else:
                 dropped = tuple(sorted(self._dropped)) if key == "y" else ()
                 self.finish(Answer(key, command, choice.id if choice else "", dropped))
-
-    def _is_nothing_left(self) -> bool:
-        """Whether all that could be done is left out."""
-        left = set(range(len(self.question.items))) - self.question.void
-        return bool(left) and left <= self._dropped
 
     def _refuse(self, problem: str) -> None:
         """Say why not; empty: nothing is wrong."""

@@ -96,7 +96,10 @@ def build_pages(
         pages = (
             Page("Overrides", tuple(_render_overrides(plan, jobs[0]))),
             Page("Config", tuple(_render_config(known[0]))),
-            Page("Script", tuple(_render_texts(known[0].script))),
+            Page(
+                "Script",
+                tuple((Span(outside(text, _LONG)),) for text in known[0].script),
+            ),
         )
     if details:
         return pages
@@ -171,10 +174,6 @@ def _render_entry(entry: Entry) -> Line:
     )
 
 
-def _render_texts(lines: Iterable[str]) -> Iterator[Line]:
-    return ((Span(outside(text, _LONG)),) for text in lines)
-
-
 def _build_diff_pages(
     first: tuple[JobSpec, JobDetails],
     second: tuple[JobSpec, JobDetails],
@@ -221,10 +220,7 @@ def _build_diff(
     if not shown:
         return Page(f"{title} (alike)", ((Span("Nothing differs here.", "muted"),),))
     changed = sum(text[:1] in "+-" for text in shown) - 2
-    return Page(
-        f"{title} ({plural(changed, 'line')})",
-        tuple(render_diff(shown)),
-    )
+    return Page(f"{title} ({plural(changed, 'line')})", tuple(render_diff(shown)))
 
 
 class ReaderScreen(Overlay[str | None]):
@@ -248,12 +244,6 @@ class ReaderScreen(Overlay[str | None]):
         self._heading = title
         self._passes = passes or {}
         self._at = 0
-
-    def replace_pages(self, pages: Sequence[Page]) -> None:
-        """Show as many other pages: those of before were all that was known."""
-        self.pages = pages
-        if self.is_attached:
-            self.layout_box()
 
     def build_title(self) -> Line:
         heading = Span(f" {self._heading} ", "strong")
@@ -324,7 +314,8 @@ async def show_job_details(
         app.notify(message, severity="error", timeout=KEEP)
         lacking = [JobDetails(missing=message, script=(message,)) for _ in specs]
         pages = build_pages(plan, specs, lacking)
-    screen.replace_pages(pages)
+    screen.pages = pages
+    screen.layout_box()
 
 
 def list_keys(
@@ -441,13 +432,9 @@ class FaultsScreen(Overlay[bool]):
     def _show_cursor(self) -> None:
         """Scroll to the finding, all of it where it fits."""
         self.layout_box()
-        inner = self.box_size.width - 4
-        sizes = [len(block) for block in self._list_blocks(inner)]
+        sizes = [len(block) for block in self._list_blocks(self.box_size.width - 4)]
         start = 1 + sum(sizes[: self._at])
-        room = self.box_size.height - 2 - len(self.build_fixed(inner))
-        top = min(max(self.frame.top, start + sizes[self._at] - room), start)
-        self.frame.top = 0 if sum(sizes) + 1 <= room else max(0, top)
-        self.frame.update_lines()
+        self.frame.show_rows(start, start + sizes[self._at])
 
     async def _toggle_excerpt(self, fault: Problem) -> None:
         """Open the place in its file, or close it again."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from autoexp_tui.cockpit.render.plan_findings import MARK_ROLES
 from autoexp_tui.cockpit.render.questions import Choice, Question
-from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside
+from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
 from autoexp_tui.planning.growth import (
     Choices,
@@ -18,12 +19,6 @@ from autoexp_tui.planning.growth import (
 )
 from autoexp_tui.text.spelling import plural
 
-_ROLES: Final[Mapping[str, Role]] = {
-    "+": "done",
-    "-": "failed",
-    "~": "warning",
-    "!": "warning",
-}
 _GROUPS: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "different": (
         "differs from the plan",
@@ -82,9 +77,8 @@ def _render_name(name: str, new_names: Mapping[str, str], does: str = "") -> Lin
 
 
 def _render_told(mark: str, text: str) -> Line:
-    return line(
-        Span(f"  {mark} ", _ROLES.get(mark, "muted")), Span(outside(text, 2000))
-    )
+    role = MARK_ROLES.get(mark, "muted")
+    return line(Span(f"  {mark} ", role), Span(outside(text, 2000)))
 
 
 def ask_growth(growth: Growth, choices: Choices) -> Question:

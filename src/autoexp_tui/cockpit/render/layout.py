@@ -7,7 +7,7 @@ is not on the screen opens enlarged when its number is pressed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from textual.geometry import Region
@@ -54,63 +54,45 @@ def is_low(height: int) -> bool:
 def build_boxes(
     width: int,
     height: int,
-    stages: int,
-    enlarged: Pane | None = None,
-    rows: int | None = None,
+    place: Callable[[Box], Boxes],
+    enlarged: str | None = None,
 ) -> Boxes:
-    """The place of every pane, for so many stages; `enlarged`: the pane that has the
-    whole middle; `rows`: of the job table, None for more than fit."""
-    middle = _find_middle(width, height)
-    if enlarged is not None:
-        return _add_frame(middle, {enlarged: middle})
-    build = _build_beside if has_side(width, height) else _build_stacked
-    return _add_frame(middle, build(middle, stages, rows))
-
-
-def build_two_boxes(
-    width: int, height: int, upper: Pane, lower: Pane, enlarged: Pane | None = None
-) -> Boxes:
-    """A list, and about what is under its cursor below it; or one of them alone."""
-    middle = _find_middle(width, height)
-    if enlarged is not None:
-        return _add_frame(middle, {enlarged: middle})
-    below = max(6, middle.height // 3)
-    heights: dict[str, int] = {upper: middle.height - below, lower: below}
-    return _add_frame(middle, _stack(middle, heights))
-
-
-def build_outline_boxes(
-    width: int, height: int, names: tuple[str, str, str], enlarged: str | None = None
-) -> Boxes:
-    """A policy's list, below it what comes of it, and the detail of a row at the right,
-    or below both where it is narrow."""
-    first, below, beside = names
-    middle = _find_middle(width, height)
-    if enlarged is not None:
-        return _add_frame(middle, {enlarged: middle})
-    if not has_side(width, height):
-        detail, line = max(6, middle.height * 2 // 5), 1
-        heights = {first: middle.height - detail - line, below: line, beside: detail}
-        return _add_frame(middle, _stack(middle, heights))
-    side, lower = width * 5 // 8, max(6, middle.height // 5)
-    left = Box(0, middle.y, side, middle.height)
-    right = Box(side, middle.y, width - side, middle.height)
-    heights = {first: middle.height - lower, below: lower}
-    return _add_frame(middle, {**_stack(left, heights), beside: right})
-
-
-def _find_middle(width: int, height: int) -> Box:
-    top = 1 if is_low(height) else 2
-    return Box(0, top, width, height - top - 1)
-
-
-def _add_frame(middle: Box, places: Boxes) -> Boxes:
-    """Panes with header and footer; on a screen that is too small a header alone."""
-    width, height = middle.width, middle.bottom + 1
+    """Header and footer, and between them panes where `place` puts them, or the one
+    that is enlarged; on a screen that is too small a header alone."""
     if is_too_small(width, height):
         return {"header": Box(0, 0, width, height)}
-    header, footer = Box(0, 0, width, middle.y), Box(0, height - 1, width, 1)
+    top = 1 if is_low(height) else 2
+    middle = Box(0, top, width, height - top - 1)
+    places = place(middle) if enlarged is None else {enlarged: middle}
+    header, footer = Box(0, 0, width, top), Box(0, height - 1, width, 1)
     return {"header": header, "footer": footer, **places}
+
+
+def place_main(middle: Box, stages: int, rows: int | None = None) -> Boxes:
+    """All panes of Jobs mode, for so many stages; `rows`: of the job table, None for
+    more than fit."""
+    has_room = has_side(middle.width, middle.bottom + 1)
+    return (_build_beside if has_room else _build_stacked)(middle, stages, rows)
+
+
+def place_two(middle: Box, upper: Pane, lower: Pane) -> Boxes:
+    """A list, and about what is under its cursor below it."""
+    below = max(6, middle.height // 3)
+    return _stack(middle, {upper: middle.height - below, lower: below})
+
+
+def place_outline(middle: Box, first: str, below: str, beside: str) -> Boxes:
+    """A policy's list, below it what comes of it, and the detail of a row at the right,
+    or below both where it is narrow."""
+    if not has_side(middle.width, middle.bottom + 1):
+        detail, line = max(6, middle.height * 2 // 5), 1
+        heights = {first: middle.height - detail - line, below: line, beside: detail}
+        return _stack(middle, heights)
+    side, lower = middle.width * 5 // 8, max(6, middle.height // 5)
+    left = Box(0, middle.y, side, middle.height)
+    right = Box(side, middle.y, middle.width - side, middle.height)
+    heights = {first: middle.height - lower, below: lower}
+    return {**_stack(left, heights), beside: right}
 
 
 def _stack(area: Box, heights: Mapping[str, int]) -> dict[str, Box]:

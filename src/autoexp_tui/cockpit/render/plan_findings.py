@@ -15,7 +15,7 @@ _AROUND: Final = 4
 _INDENT: Final = "     "
 _GUTTER: Final = f"{_INDENT}{'':9}"
 """Below the text of a file's line, beside its number."""
-_ROLES: Final[Mapping[str, Role]] = {
+MARK_ROLES: Final[Mapping[str, Role]] = {
     "+": "done",
     "-": "failed",
     "~": "warning",
@@ -51,7 +51,7 @@ class PlanChanges:
     def render(self, now: float) -> tuple[Line, ...]:
         """All of it."""
         rows = (
-            line(Span(f"{mark} ", _ROLES.get(mark, "accent")), outside(text, 4000))
+            line(Span(f"{mark} ", MARK_ROLES.get(mark, "accent")), outside(text, 4000))
             for mark, text in self.lines
         )
         return ((Span(self.describe(now), "strong"),), (), *rows)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from autoexp_tui.cockpit.render.plan_findings import format_warning
 from autoexp_tui.cockpit.render.why import find_unbegun_search, render_job
@@ -48,13 +48,10 @@ from autoexp_tui.cockpit.state.session import (
 )
 from autoexp_tui.model.commands import Command, Skip, Submit, Waive
 from autoexp_tui.model.masking import MaskRules, mask_text
-from autoexp_tui.model.state import VOID
+from autoexp_tui.model.state import VOID, Ask
 from autoexp_tui.model.states import BEGUN, NOT_STARTED, JobState
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
 from autoexp_tui.text.spelling import duration, format_pace, plural
-
-if TYPE_CHECKING:
-    from autoexp_tui.model.state import Ask
 
 TYPE_FROM: Final = 10
 """From this many jobs on, ending them asks for their count."""

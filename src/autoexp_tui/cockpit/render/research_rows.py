@@ -16,7 +16,7 @@ from autoexp_tui.cockpit.render.outline import (
     label_first,
 )
 from autoexp_tui.cockpit.spans import Role
-from autoexp_tui.model.agents import Outcome
+from autoexp_tui.model.agents import Limits, Outcome
 from autoexp_tui.model.state import VOID
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.research.consultations import DECISION
@@ -49,7 +49,6 @@ from autoexp_tui.text.spelling import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.model.agents import Limits
     from autoexp_tui.model.states import Why
 
 PROMPT: Final = "prompt.md"

@@ -60,10 +60,8 @@ def render_session(session: SessionBrief, now: float, cells: int) -> Line:
         problem = f"{whose}cannot be read: {outside(session.problem)}"
         return cut((*head, Span(problem, "failed")), cells)
     engine, role = _describe_engine(session)
-    total, done = (
-        sum(session.counts.values()),
-        session.counts.get(JobState.COMPLETED, 0),
-    )
+    total = sum(session.counts.values())
+    done = session.counts.get(JobState.COMPLETED, 0)
     shown = line(
         *head,
         *(render_bar(done / max(1, total), bar) if bar else ()),

@@ -37,11 +37,7 @@ _RAN_BADLY: Final = Span("▒", "failed")
 _RAN_CUT: Final = Span("▒", "skipped")
 _WEIGHT: Final = (_WAITS, _AGAIN, _QUEUED, _RAN, _RAN_CUT, _RAN_BADLY, _RUNS)
 """From the least telling to the most: what of several things a cell shows."""
-_RUN_CELLS: Final = {
-    None: _RUNS,
-    Outcome.COMPLETED: _RAN,
-    Outcome.CANCELLED: _RAN_CUT,
-}
+_RUN_CELLS: Final = {None: _RUNS, Outcome.COMPLETED: _RAN, Outcome.CANCELLED: _RAN_CUT}
 """Of a run by its outcome; any other one is bad."""
 
 

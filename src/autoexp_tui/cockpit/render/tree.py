@@ -291,8 +291,11 @@ class TreeOutline(Outline):
         above = "" if key == ROOT else f"{self.tree.directory}/"
         files = (path.removeprefix(above) for path in self._list_files(key))
         more = [*label_first("Files", files), *known.facts]
-        doubts = _list_doubts(judged) if judged else ()
-        lines += self.render_facts(more, _LABEL, cells, *doubts)
+        doubts = [sentence(it, 0.0) for it in judged.doubts] if judged else []
+        if judged and judged.measured_itself and judged.outcome == "scored":
+            doubts.append("The candidate measured itself: no scorer.")
+        heads = (line(Span(f"! {outside(it, _LONG)}", "warning")) for it in doubts)
+        lines += self.render_facts(more, _LABEL, cells, *heads)
         if known.changes:
             title = Span(f"Change against {one.node if one else ''}", "title")
             lines += [(), line(title, Span("  d: all of it", "muted"))]
@@ -481,10 +484,3 @@ def _render_metrics(judged: Judgement, cells: int) -> Iterator[Line]:
         )
         yield cut(row[: len(titles) - 1], cells)
     yield ()
-
-
-def _list_doubts(judged: Judgement) -> Iterator[Line]:
-    told = [outside(sentence(doubt, 0.0), _LONG) for doubt in judged.doubts]
-    if judged.measured_itself and judged.outcome == "scored":
-        told.append("The candidate measured itself: no scorer.")
-    return (line(Span(f"! {one}", "warning")) for one in told)

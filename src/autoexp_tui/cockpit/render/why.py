@@ -170,19 +170,11 @@ def explain_plan(session: SessionView, come_back: str) -> WhyText:
     if not about:
         stages = plural(len(session.links.stages), "stage")
         jobs = f"{plural(len(session.jobs), 'job')} in {stages}" * bool(session.jobs)
-        parts = filter(None, (jobs, find_unbegun_search(session)))
-        about = f"This plan has {' and '.join(parts) or 'no jobs'}."
-    lines = [
-        line(
-            Span(f" Nothing is running. {about} "),
-            Span("S", "key"),
-            Span(" starts it, "),
-            Span("?", "key"),
-            Span(" lists the keys, "),
-            Span("q", "key"),
-            Span(" leaves."),
-        )
-    ]
+        has = " and ".join(filter(None, (jobs, find_unbegun_search(session))))
+        about = f"This plan has {has or 'no jobs'}."
+    keys = (("S", " starts it, "), ("?", " lists the keys, "), ("q", " leaves."))
+    parts = [part for key, text in keys for part in (Span(key, "key"), Span(text))]
+    lines = [line(Span(f" Nothing is running. {about} "), *parts)]
     if come_back:
         lines.append((Span(f" {come_back}", "muted"),))
     lines += [

@@ -5,12 +5,13 @@ keys: the app hands each to `take_key` before it looks at the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from textual import events
+from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -22,8 +23,9 @@ from autoexp_tui.cockpit.render.layout import (
     TALL_FROM,
     Box,
     Boxes,
-    build_two_boxes,
+    build_boxes,
     is_too_small,
+    place_two,
 )
 from autoexp_tui.cockpit.render.why import find_unbegun_search
 from autoexp_tui.cockpit.spans import Role, Span, outside
@@ -75,14 +77,6 @@ class Request:
     """Has the focus afterwards; None: what the screen begins with."""
 
 
-def _show_other(field: Prompt, request: Request, step: int) -> None:
-    """Put the next of a request's texts into the field."""
-    texts = (request.text, *request.others)
-    at = texts.index(field.value) if field.value in texts else 0
-    field.value = texts[(at + step) % len(texts)]
-    field.cursor_position = len(field.value) - request.behind
-
-
 class BoxScreen(Screen[None], inherit_bindings=False):
     """A screen of panes in boxes."""
 
@@ -90,6 +84,10 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     first_pane: Pane = "jobs"
     lower_pane: Pane | None = None
     """Below the first; None: that is as large as the terminal."""
+    content: Sequence[panes.Pane] = ()
+    """All of its panes, in the order in which `tab` goes through them."""
+    way_back: str = "app.show_pane('jobs')"
+    """What the last level back does."""
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     """Panes show the focus themselves: Textual would draw all of the screen for it."""
     enlarged: Pane | None = None
@@ -102,6 +100,13 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self.context = context
         self.model = context.model
+
+    def compose(self) -> ComposeResult:
+        yield from self.content
+        yield Header(self.context, id="header")
+        if self.context.is_replay:
+            yield TimeBar(self.context, id="timebar")
+        yield Footer(self.context, id="footer")
 
     async def take_key(self, event: Typed) -> None:
         """Take a key, or a text that was pasted."""
@@ -154,9 +159,13 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def find_boxes(self, size: Size) -> Boxes:
         """Where everything is at a size."""
-        first, lower = self.first_pane, self.lower_pane or self.first_pane
-        whole = self.enlarged if self.lower_pane else first
-        return build_two_boxes(*size, first, lower, whole)
+        return build_boxes(*size, self.place_panes, self.enlarged)
+
+    def place_panes(self, middle: Box) -> Boxes:
+        """Where the panes stand in the middle of the screen."""
+        if self.lower_pane is None:
+            return {self.first_pane: middle}
+        return place_two(middle, self.first_pane, self.lower_pane)
 
     def enlarge(self, pane: Pane | None) -> None:
         if pane != self.enlarged:
@@ -210,14 +219,33 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.show_keys()
 
     def renew_panes(self) -> None:
-        raise NotImplementedError
+        self.content[0].renew()
+        self.follow_cursor()
 
-    def compose_frame(self) -> Iterator[Widget]:
-        """What every screen has above and below its panes."""
-        yield Header(self.context, id="header")
-        if self.context.is_replay:
-            yield TimeBar(self.context, id="timebar")
-        yield Footer(self.context, id="footer")
+    def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
+        message.stop()
+        self.follow_cursor()
+        self.show_keys()
+
+    def follow_cursor(self) -> None:
+        """Show what goes with the row under the cursor."""
+
+    async def action_look_back(self) -> None:
+        """One level back: to the first pane, within it, at last to other panes."""
+        if not (self.leave_lower() or self.go_back()):
+            await self.run_action(self.way_back)
+
+    def leave_lower(self) -> bool:
+        """Back to the first pane, as small as usual; False: it was so."""
+        if self.enlarged is None and self.find_pane().id == self.first_pane:
+            return False
+        self.enlarge(None)
+        self.focus_pane()
+        return True
+
+    def go_back(self) -> bool:
+        """One level back within the first pane; False: there is none."""
+        return False
 
     def update_time(self) -> None:
         """Let header and time bar tell the present."""
@@ -237,11 +265,9 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if self._notice_timer is not None:
             self._notice_timer.stop()
             self._notice_timer = None
-        clear = partial(self.footer.show_notice, ())
-        clear()
-        if text:
-            self.footer.show_notice((Span(f" {text}", _ROLES[severity]),))
+        self.footer.show_notice((Span(f" {text}", _ROLES[severity]),) if text else ())
         if text and not keep:
+            clear = partial(self.footer.show_notice, ())
             self._notice_timer = self.set_timer(NOTICE_SECONDS, clear)
 
     def find_useful(self) -> Collection[str]:
@@ -273,7 +299,10 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         key = event.key if isinstance(event, events.Key) else ""
         request = self._request
         if request is not None and request.others and key in ("up", "down"):
-            _show_other(field, request, 1 if key == "down" else -1)
+            texts = (request.text, *request.others)
+            at = texts.index(field.value) if field.value in texts else 0
+            field.value = texts[(at + (1 if key == "down" else -1)) % len(texts)]
+            field.cursor_position = len(field.value) - request.behind
             return
         if request is None or key not in ("enter", "escape"):
             await field.take(event)

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from textual.app import ComposeResult
-
 from autoexp_tui.cockpit.logfile import LogSpot, find_evidence
 from autoexp_tui.cockpit.screens.base import LogScreen, Request
 from autoexp_tui.cockpit.spans import (
@@ -40,7 +38,6 @@ from autoexp_tui.cockpit.state.event_history import (
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
 from autoexp_tui.events import events
-from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.text.spelling import clock_time, plural
 
 if TYPE_CHECKING:
@@ -149,15 +146,12 @@ class EventsPane(ListPane):
             records = handle.earlier(first, PAGE)
             return build_page(records, wanted, collect_tokens(snapshot))
 
-        try:
-            page = await self.context.background.fetch("events", work)
-        except (AutoexpError, OSError) as problem:
-            self._is_unreadable = True
-            text = f"older events cannot be read: {problem}"
-            self.notify(text, severity="warning")
-        else:
-            if self.history.wanted is wanted and self.history.page.first == first:
-                self._show_older(page)
+        told = "older events cannot be read"
+        page = await self.context.fetch_or_tell(self, "events", work, told)
+        self._is_unreadable = page is None
+        is_same = self.history.wanted is wanted and self.history.page.first == first
+        if page is not None and is_same:
+            self._show_older(page)
         self.reading = False
         self.renew()
         self.post_message(self.CursorMoved(self))
@@ -224,9 +218,8 @@ class EffectPane(TextPane):
     entry: Entry | None = None
 
     def show(self, entry: Entry | None) -> None:
-        fresh = entry is None or self.entry is None or entry.key != self.entry.key
         self.entry = entry
-        self.renew(to_top=fresh)
+        self.renew(entry and entry.key)
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         if self.entry is None:
@@ -257,21 +250,14 @@ class EventsScreen(LogScreen):
     first_pane: Pane = "events"
     lower_pane: Pane = "effect"
 
-    def compose(self) -> ComposeResult:
-        self.events_pane = EventsPane(self.context, id="events")
-        self.effect = EffectPane(self.context, id="effect")
-        self.logs = EvidencePane(self.context, id="evidence")
-        yield self.events_pane
-        yield self.effect
-        yield self.logs
-        yield from self.compose_frame()
+    def __init__(self, context: CockpitContext) -> None:
+        super().__init__(context)
+        self.events_pane = EventsPane(context, id="events")
+        self.effect = EffectPane(context, id="effect")
+        self.logs = EvidencePane(context, id="evidence")
+        self.content = (self.events_pane, self.effect, self.logs)
 
-    def renew_panes(self) -> None:
-        self.events_pane.renew()
-        self.effect.show(self.events_pane.find_entry())
-
-    def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
-        message.stop()
+    def follow_cursor(self) -> None:
         self.effect.show(self.events_pane.find_entry())
 
     @property
@@ -341,12 +327,11 @@ class EventsScreen(LogScreen):
             self.logs.set_follow(on=True)
 
     async def action_look_back(self) -> None:
-        if self.focused is self.logs and self.logs.has_stopped_search():
-            return
-        if self.enlarged is not None or self.focused is self.effect:
-            self.enlarge(None)
-            self.focus_pane()
-        elif self.event_filter.narrows:
+        if not (self.focused is self.logs and self.logs.has_stopped_search()):
+            await super().action_look_back()
+
+    def go_back(self) -> bool:
+        narrows = self.event_filter.narrows
+        if narrows:
             self.filter_by(kind="", job="", text="")
-        else:
-            await self.run_action("app.show_pane('jobs')")
+        return narrows

@@ -7,21 +7,25 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from textual.app import ComposeResult
-from textual.geometry import Size
-
 from autoexp_tui.cockpit.logfile import find_logs
-from autoexp_tui.cockpit.render.layout import Boxes, build_boxes, has_side, is_low
+from autoexp_tui.cockpit.render.layout import (
+    Box,
+    Boxes,
+    build_boxes,
+    has_side,
+    is_low,
+    place_main,
+)
 from autoexp_tui.cockpit.screens.base import JobListScreen, LogScreen, Request
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.reasons import CauseGroup, describe_cause
+from autoexp_tui.cockpit.state.reasons import CauseGroup, describe_cause, find_alike
 from autoexp_tui.cockpit.state.rows import (
     FilterError,
     check_names,
     compile_filter,
     is_unfinished,
 )
-from autoexp_tui.cockpit.state.session import Scope, sort_jobs
+from autoexp_tui.cockpit.state.session import JobView, Scope, sort_jobs
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -31,8 +35,8 @@ from autoexp_tui.cockpit.widgets.why_pane import WhyPane
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
-    from autoexp_tui.cockpit.state.session import JobView
 
 FIRST_ROWS = 6
 """Of the table, whose curves are shown where none is marked."""
@@ -49,23 +53,23 @@ class JobsScreen(LogScreen, JobListScreen):
     _came_from = "jobs"
     """The mode in which the curves were asked for."""
 
-    def compose(self) -> ComposeResult:
-        self.stages = StagesPane(self.context, id="stages")
-        self.jobs = self.active_list = JobsPane(self.context, id="jobs")
-        self.needs = NeedsPane(self.context, id="needs")
-        self.metrics = MetricsPane(self.context, id="metrics")
-        self.why = WhyPane(self.context, id="why")
-        self.logs = LogPane(self.context, id="log")
-        yield from (self.stages, self.jobs, self.needs)
-        yield from (self.metrics, self.why, self.logs)
-        yield from self.compose_frame()
+    def __init__(self, context: CockpitContext) -> None:
+        super().__init__(context)
+        self.stages = StagesPane(context, id="stages")
+        self.jobs = self.active_list = JobsPane(context, id="jobs")
+        self.needs = NeedsPane(context, id="needs")
+        self.metrics = MetricsPane(context, id="metrics")
+        self.why = WhyPane(context, id="why")
+        self.logs = LogPane(context, id="log")
+        lists = (self.stages, self.jobs, self.needs)
+        self.content = (*lists, self.metrics, self.why, self.logs)
 
     def renew_panes(self) -> None:
         self.layout_panes()
         for pane in (self.stages, self.jobs, self.needs):
             pane.renew()
         self._follow_focus()
-        self.show_row()
+        self.follow_cursor()
 
     def find_warnings(self) -> CauseGroup | None:
         """The cause whose warnings `X` says were seen; None: it skips jobs."""
@@ -82,7 +86,7 @@ class JobsScreen(LogScreen, JobListScreen):
         scope = super().find_scope()
         return scope if scope.by_marks else replace(scope, asks=self._find_asks())
 
-    def show_row(self) -> None:
+    def follow_cursor(self) -> None:
         """Let why, metrics and log follow the cursor."""
         jobs = self.find_jobs()
         self.why.show(jobs, self.active_list.describe_row(), self._find_asks())
@@ -90,17 +94,15 @@ class JobsScreen(LogScreen, JobListScreen):
         self.logs.read(*find_logs(jobs, self.model.session.now))
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
-        message.stop()
         self.metrics.chosen = ()
         if message.pane is self.active_list:
-            self.show_row()
-            self.show_keys()
+            super().on_list_pane_cursor_moved(message)
 
     def on_descendant_focus(self) -> None:
         before = self.active_list
         self._follow_focus()
         if self.active_list is not before:
-            self.show_row()
+            self.follow_cursor()
         super().on_descendant_focus()
 
     def _follow_focus(self) -> None:
@@ -110,10 +112,10 @@ class JobsScreen(LogScreen, JobListScreen):
         if not self.active_list.keys:
             self.active_list = self.jobs
 
-    def find_boxes(self, size: Size) -> Boxes:
+    def place_panes(self, middle: Box) -> Boxes:
         jobs, folded = len(self.model.session.jobs), self.model.arrangement.fold
         rows = len(self.model.rows) if folded else jobs or None
-        return build_boxes(*size, len(self.model.stages), self.enlarged, rows)
+        return place_main(middle, len(self.model.stages), rows)
 
     def layout_panes(self) -> None:
         self.stages.bare = not has_side(*self.room) and self.enlarged != "stages"
@@ -126,7 +128,7 @@ class JobsScreen(LogScreen, JobListScreen):
 
     def show_pane(self, name: Pane) -> None:
         """Go to a pane; one without a place of its own opens enlarged."""
-        usual = build_boxes(*self.room, len(self.model.stages))
+        usual = build_boxes(*self.room, self.place_panes)
         if name not in usual:
             self.enlarge(name)
         elif self.enlarged not in (None, name):
@@ -253,7 +255,7 @@ class JobsScreen(LogScreen, JobListScreen):
         """To the job after, or before, the pane kept."""
         self.active_list, self.metrics.chosen = self.jobs, ()
         self.jobs.move(how)
-        self.show_row()
+        self.follow_cursor()
 
     def action_rows_mark(self) -> None:
         marks, names = self.model.marks, {job.name for job in self.jobs.find_jobs()}
@@ -274,13 +276,15 @@ class JobsScreen(LogScreen, JobListScreen):
         self.renew()
 
     def action_rows_alike(self) -> None:
-        jobs = self.find_jobs()
+        """Mark the jobs of a heading, or all that have the same cause as this one."""
+        jobs: Sequence[JobView] = self.find_jobs()
+        told = "marked"
         if len(jobs) == 1:
-            number = self.model.mark_alike(jobs[0])
-            self.notify(f"{number} alike marked: {describe_cause(jobs[0])}")
-        elif jobs:
+            told = f"alike marked: {describe_cause(jobs[0])}"
+            jobs = find_alike(jobs[0], self.model.session)
+        if jobs:
             self.model.marks.update(job.name for job in jobs)
-            self.notify(f"{len(jobs)} marked")
+            self.notify(f"{len(jobs)} {told}")
         self.renew()
 
     async def action_rows_diff(self) -> None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from textual.app import ComposeResult
-
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
 from autoexp_tui.cockpit.spans import Line, line, outside, wrap
 from autoexp_tui.cockpit.widgets.grid_pane import GridPane
 from autoexp_tui.cockpit.widgets.headings import HeadingsPane, TimelinePane, WaitingPane
-from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
+from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.cockpit.widgets.why_pane import AnswerPane
 from autoexp_tui.model.policy import Policy, find_policy
 
@@ -31,30 +29,16 @@ class ListScreen(JobListScreen):
     lower_pane: Pane = "conditions"
 
     def __init__(
-        self,
-        context: CockpitContext,
-        kind: type[HeadingsPane | GridPane | ResultsPane],
+        self, context: CockpitContext, kind: type[HeadingsPane | GridPane | ResultsPane]
     ) -> None:
         super().__init__(context)
         self.first_pane = kind.name_in_table
         self.active_list = kind(context, id=self.first_pane)
         self.answer = AnswerPane(context, id=self.lower_pane)
+        self.content = (self.active_list, self.answer)
+        self.way_back = f"app.show_pane({kind.home!r})"
 
-    def compose(self) -> ComposeResult:
-        yield self.active_list
-        yield self.answer
-        yield from self.compose_frame()
-
-    def renew_panes(self) -> None:
-        self.active_list.renew()
-        self._follow_cursor()
-
-    def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
-        message.stop()
-        self._follow_cursor()
-        self.show_keys()
-
-    def _follow_cursor(self) -> None:
+    def follow_cursor(self) -> None:
         self.answer.show(self.active_list.find_answer())
 
     async def action_look_open(self) -> None:
@@ -67,13 +51,8 @@ class ListScreen(JobListScreen):
             self.narrow_to(jobs)
             await self.run_action("app.show_pane('jobs')")
 
-    async def action_look_back(self) -> None:
-        """One level back: from the answer, within the list, at last to other panes."""
-        if self.enlarged is not None or self.focused is self.answer:
-            self.enlarge(None)
-            self.focus_pane()
-        elif not self.active_list.go_back():
-            await self.run_action(f"app.show_pane({self.active_list.home!r})")
+    def go_back(self) -> bool:
+        return self.active_list.go_back()
 
 
 class PolicyPane(TextPane):
@@ -94,16 +73,10 @@ class PolicyScreen(BoxScreen):
 
     def __init__(self, context: CockpitContext, name: str) -> None:
         super().__init__(context)
-        self.pane = PolicyPane(context, id="policy")
-        self.pane.policy = find_policy(name) or Policy()
-        self.pane.heading = outside(self.pane.policy.title or name)
-
-    def compose(self) -> ComposeResult:
-        yield self.pane
-        yield from self.compose_frame()
-
-    def renew_panes(self) -> None:
-        self.pane.renew()
+        pane = PolicyPane(context, id="policy")
+        pane.policy = find_policy(name) or Policy()
+        pane.heading = outside(pane.policy.title or name)
+        self.content = (pane,)
 
     def find_useful(self) -> Collection[str]:
         is_asked = self.model.session.asks and not self.context.is_read_only
@@ -112,9 +85,6 @@ class PolicyScreen(BoxScreen):
     async def act(self, verb: str) -> None:
         """Answer what asks: the one verb that it has."""
         await self.run_action(f"app.{verb}")
-
-    async def action_look_back(self) -> None:
-        await self.run_action("app.show_pane('jobs')")
 
 
 LISTS: Final[Mapping[str, type[HeadingsPane | GridPane]]] = {

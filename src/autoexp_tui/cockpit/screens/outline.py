@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
-from textual.app import ComposeResult
 from textual.geometry import Size
 
 from autoexp_tui.cockpit.dialogs.reader import Page, ReaderScreen, render_diff
 from autoexp_tui.cockpit.logfile import read_clean
-from autoexp_tui.cockpit.render.layout import Boxes, build_outline_boxes
+from autoexp_tui.cockpit.render.layout import Box, Boxes, build_boxes, place_outline
 from autoexp_tui.cockpit.render.outline import Outline
 from autoexp_tui.cockpit.render.questions import Question
 from autoexp_tui.cockpit.screens.base import BoxScreen
-from autoexp_tui.cockpit.spans import Line, line, outside
-from autoexp_tui.cockpit.widgets.outline_panes import DetailPane, LowerPane, OutlinePane
-from autoexp_tui.cockpit.widgets.pane import ListPane
+from autoexp_tui.cockpit.spans import Line, Span, line, outside
+from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.policy import Policy
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
+    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.model.state import Ask
 
 T = TypeVar("T")
@@ -56,20 +55,17 @@ class OutlineScreen(BoxScreen):
         self.pane.number, self.pane.heading = self.number, self.heading
         self.pane.nothing = self.nothing
         self.below.heading, self.below.about = self.lower
-
-    def compose(self) -> ComposeResult:
-        yield self.pane
-        yield self.below
-        yield self.detail
-        yield from self.compose_frame()
+        self.content = (self.pane, self.below, self.detail)
 
     def find_boxes(self, size: Size) -> Boxes:
-        detail, below = str(self.detail.id), str(self.below.id)
-        whole = detail if self.enlarged and self.focused is self.detail else None
-        names = (str(self.pane.id), below, detail)
-        boxes = build_outline_boxes(*size, names, whole or self.enlarged)
-        self.below.bare = below in boxes and boxes[below].height == 1
+        is_detail = self.enlarged and self.focused is self.detail
+        whole = self.detail.id if is_detail else self.enlarged
+        boxes = build_boxes(*size, self.place_panes, whole)
+        self.below.bare = "below" in boxes and boxes["below"].height == 1
         return boxes
+
+    def place_panes(self, middle: Box) -> Boxes:
+        return place_outline(middle, self.first_pane, "below", "detail")
 
     def find_outline(self) -> Outline | None:
         """Of the newest snapshot; None: there is nothing yet."""
@@ -78,30 +74,25 @@ class OutlineScreen(BoxScreen):
     def renew_panes(self) -> None:
         outline = self.find_outline()
         self.pane.outline = self.below.outline = self.detail.outline = outline
-        self.pane.renew()
         self.below.renew()
-        self.follow_cursor()
-
-    def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
-        message.stop()
-        self.follow_cursor()
-        self.show_keys()
+        super().renew_panes()
 
     def follow_cursor(self) -> None:
         """Show what is known of the row under the cursor, soon with what files say."""
         key = self.pane.key
         self.detail.show(key)
         about, read = self.find_reader()
+
+        async def take_records() -> None:
+            self.detail.take_records(key, await self.fetch(read))
+
         if (key, about) != self._read and about is not None:
-            self.run_worker(self._take_records(key, read))
+            self.run_worker(take_records())
         self._read = (key, about)
 
     def find_reader(self) -> tuple[object, Callable[[], object]]:
         """What of the row has files to read, and how; None: nothing has."""
         raise NotImplementedError
-
-    async def _take_records(self, key: str, read: Callable[[], object]) -> None:
-        self.detail.take_records(key, await self.fetch(read))
 
     # Acting
 
@@ -115,8 +106,9 @@ class OutlineScreen(BoxScreen):
 
     @property
     def is_over(self) -> bool:
-        """Whether the policy has ended."""
-        raise NotImplementedError
+        """Whether the policy has ended, or there is nothing of it yet."""
+        part = self.model.session.snapshot.parts.get(self.first_pane)
+        return self.pane.outline is None or getattr(part, "stopped", None) is not None
 
     def find_useful(self) -> Collection[str]:
         """What could be done now, and with the row under the cursor."""
@@ -168,14 +160,6 @@ class OutlineScreen(BoxScreen):
         else:
             self.notify("there is no job of it")
 
-    async def action_look_back(self) -> None:
-        if self.enlarged is not None:
-            self.enlarge(None)
-        elif self.focused is not self.pane:
-            self.focus_pane()
-        else:
-            await self.run_action("app.show_pane('jobs')")
-
     async def action_row_log(self) -> None:
         """The log of the row's job."""
         if jobs := self.pane.find_jobs():
@@ -192,3 +176,74 @@ def read_lines(path: str) -> tuple[Line, ...]:
     )
     rows = [outside(row, 2000) for row in (text.rstrip() or f"({none})").split("\n")]
     return tuple(render_diff(rows) if is_patch else map(line, rows))
+
+
+class OutlinePane(ListPane):
+    """The rows."""
+
+    always_points = True
+    outline: Outline | None = None
+
+    def renew(self) -> None:
+        self.set_keys(self.outline.keys if self.outline else ())
+
+    def build_title(self) -> Line:
+        return self.outline.build_title() if self.outline else ()
+
+    def build_head(self, cells: int) -> Sequence[Line]:
+        return self.outline.build_head(cells) if self.outline else ()
+
+    def row(self, place: int, cells: int) -> Line:
+        return self.outline.build_row(place, cells) if self.outline else ()
+
+    def find_jobs(self) -> tuple[JobView, ...]:
+        return self.outline.find_jobs(self.key) if self.outline else ()
+
+    def copy_text(self) -> str:
+        """Where the row's files are."""
+        return self.outline.find_files(self.key) if self.outline else ""
+
+
+class DetailPane(TextPane):
+    """All that is known of one row."""
+
+    heading = "Detail"
+    outline: Outline | None = None
+    key: str = ""
+    records: object = None
+    """What its files say; None: they were not read."""
+
+    def build_title(self) -> Line:
+        return line(outside(self.outline.name_row(self.key))) if self.outline else ()
+
+    def show(self, key: str) -> None:
+        if key != self.key:
+            self.key, self.records = key, None
+        self.renew(key)
+
+    def take_records(self, key: str, records: object) -> None:
+        """Show what the files of a row say, if it is still the one that is shown."""
+        if self.key == key and records != self.records:
+            self.records = records
+            self.renew(key)
+
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        if self.outline is None or self.key not in self.outline.keys:
+            return ()
+        return self.outline.build_detail(self.key, self.records, cells)
+
+
+class LowerPane(TextPane):
+    """What comes of it; one line where the screen is low."""
+
+    can_focus = False
+    outline: Outline | None = None
+    about: str = ""
+    """What stands in it, for its title."""
+
+    def build_title(self) -> Line:
+        return line(Span(self.about, "muted"))
+
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        rows = self.size.height - (not self.bare)
+        return self.outline.build_below(cells, rows) if self.outline else ()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
 
 from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.context import Clock, CockpitOptions, ScreenContext, WallClock
@@ -95,15 +94,31 @@ class PickerFooter(LinesWidget):
         return [Painted(about), Painted((Span(" "), *hints))]
 
 
-class PickerScreen(Screen[None], inherit_bindings=False):
-    """The list above, the keys below."""
+class SessionPicker(App[Choice], inherit_bindings=False):
+    """The list above, the keys below; ends with what was chosen, or None."""
 
+    CSS_PATH = Path(__file__).parent.parent / "cockpit.tcss"
+    CSS = "Screen { overflow: hidden; }"
     AUTO_FOCUS = "#sessions"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(
-        self, context: ScreenContext, sessions: ListSessions, marked: Sequence[str]
+        self,
+        sessions: ListSessions,
+        options: CockpitOptions | None = None,
+        clock: Clock | None = None,
+        marked: Sequence[str] = (),
     ) -> None:
-        super().__init__()
+        """`sessions` lists them, newest first; it is called again on `r`. `marked`: ids
+        that have a mark from the beginning."""
+        super().__init__(driver_class=terminal.CockpitDriver)
+        self.animation_level = "none"
+        wanted = options or CockpitOptions()
+        skin = apply_skin(
+            self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
+        )
+        context = ScreenContext(skin=skin, clock=clock or WallClock())
         self._list = sessions
         self.pane = SessionsPane(context, id="sessions")
         self.pane.marks = dict.fromkeys(marked)
@@ -131,45 +146,16 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         if how := find_move(event.key):
             self.pane.move(how)
         elif event.key == "enter" and chosen is not None:
-            self.app.exit(Choice((chosen.id,)))
+            self.exit(Choice((chosen.id,)))
         elif event.key == "e" and chosen is not None:
-            self.app.exit(Choice((*self.pane.marks,) or (chosen.id,), compares=True))
+            self.exit(Choice((*self.pane.marks,) or (chosen.id,), compares=True))
         elif event.key == "space" and chosen is not None:
             self.pane.mark()
             self.footer.update_lines()
         elif event.key == "r":
             self.renew()
         elif event.key in ("q", "escape", "ctrl+q", "ctrl+c"):
-            self.app.exit(None)
-
-
-class SessionPicker(App[Choice], inherit_bindings=False):
-    """Ends with what was chosen, or None."""
-
-    CSS_PATH = Path(__file__).parent.parent / "cockpit.tcss"
-    ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = []
-
-    def __init__(
-        self,
-        sessions: ListSessions,
-        options: CockpitOptions | None = None,
-        clock: Clock | None = None,
-        marked: Sequence[str] = (),
-    ) -> None:
-        """`sessions` lists them, newest first; it is called again on `r`. `marked`: ids
-        that have a mark from the beginning."""
-        super().__init__(driver_class=terminal.CockpitDriver)
-        self.animation_level = "none"
-        wanted = options or CockpitOptions()
-        skin = apply_skin(
-            self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
-        )
-        self._sessions, self._marked = sessions, marked
-        self.context = ScreenContext(skin=skin, clock=clock or WallClock())
-
-    def get_default_screen(self) -> Screen[Any]:
-        return PickerScreen(self.context, self._sessions, self._marked)
+            self.exit(None)
 
     def notify_terminal_lost(self) -> None:
         """From any thread: the terminal is gone, and with it the question."""

@@ -17,15 +17,14 @@ from autoexp_tui.cockpit.screens.base import Request
 from autoexp_tui.cockpit.screens.jobs import FIRST_ROWS
 from autoexp_tui.cockpit.screens.lists import ListScreen
 from autoexp_tui.cockpit.spans import outside, shorten
-from autoexp_tui.cockpit.widgets.results_pane import ResultsPane
+from autoexp_tui.cockpit.widgets.results_pane import NO_TABLE, ResultsPane
 from autoexp_tui.telemetry.result_export import FORMS
-from autoexp_tui.telemetry.results import EXAMPLES, parse_measures
+from autoexp_tui.telemetry.results import EXAMPLES, list_metrics, parse_measures
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Command
-    from autoexp_tui.cockpit.state.session import JobView
 
 
 class ResultsScreen(ListScreen):
@@ -38,68 +37,39 @@ class ResultsScreen(ListScreen):
 
     def __init__(self, context: CockpitContext) -> None:
         super().__init__(context, ResultsPane)
+        if context.options.beside is not None:  # to the list where this began
+            self.way_back = "app.back_to_list"
 
     def on_screen_resume(self) -> None:
         """Sort as things stand now: nobody reads the rows yet."""
         pane = self.active_list
         pane.sort(pane.sorted_by, back=pane.is_reversed)
 
-    def action_results_sort(self) -> None:
-        self.active_list.sort_next()
-        self._follow_cursor()
-
-    def action_results_how(self) -> None:
-        self.active_list.change_how()
-        self._follow_cursor()
-
-    def action_results_stage(self, step: int) -> None:
-        self.notify(f"stage {outside(self.active_list.change_stage(step))}")
-        self._follow_cursor()
-
-    def action_results_baseline(self) -> None:
-        self.active_list.set_baseline()
-        self._follow_cursor()
-
-    def action_results_heat(self) -> None:
-        pane = self.active_list
-        if problem := pane.toggle_heat(on=pane.heat is None):
-            self.notify(problem, severity="warning")
-
-    def action_results_pair(self) -> None:
-        pane = self.active_list
-        if problem := pane.toggle_heat(
-            on=True, pair=pane.pair + (pane.heat is not None)
-        ):
-            self.notify(problem, severity="warning")
-
     def action_results_metrics(self) -> None:
         """Ask which metrics to show."""
         pane = self.active_list
-        known = pane.list_metrics()
+        known = list_metrics(pane.table.sources, pane.table.groups)
 
         def answer(text: str) -> str:
             try:
                 pane.choose(parse_measures(text, known))
             except ValueError as problem:
                 return outside(problem)
-            self._follow_cursor()
             return ""
 
-        shown = " ".join(map(str, pane.table.measures)) if pane.table else ""
+        shown = " ".join(map(str, pane.table.measures))
         request = Request(label="metrics", hint=EXAMPLES, answer=answer, text=shown)
         self.ask_line(request)
 
     async def action_results_curves(self) -> None:
         """Curves of the marked runs, else of the first rows that have one."""
         pane = self.active_list
-        rows = ([*filter(_has_run, pane.list_jobs(row))] for row in pane.rows)
+        rows = (
+            [one for one in pane.list_jobs(row) if one.has_run] for row in pane.rows
+        )
         first = islice(filter(None, rows), FIRST_ROWS)
         jobs = tuple(chain(*first)) or pane.find_jobs()
         await self.app.run_action(("app", "show_curves", (jobs, pane.find_metric())))
-        await self.app.run_action(("app", "read_curves", (jobs,)))
-
-    async def action_results_beside(self) -> None:
-        await self.app.run_action("app.compare")
 
     async def action_look_open(self) -> None:
         """To the row's jobs; those of other sessions are not in this table."""
@@ -108,14 +78,6 @@ class ResultsScreen(ListScreen):
             self.notify(f"a row of session {outside(session)}: {command} opens it")
         else:
             await super().action_look_open()
-
-    async def action_look_back(self) -> None:
-        """One level back, at last to the list of sessions where this began."""
-        is_within = self.enlarged is not None or self.focused is self.answer
-        if is_within or self.context.options.beside is None:
-            await super().action_look_back()
-        elif not self.active_list.go_back():
-            await self.app.run_action("app.back_to_list")
 
     async def run_command(self, command: Command) -> None:
         """Remember whether the key before this one saved at once."""
@@ -126,7 +88,7 @@ class ResultsScreen(ListScreen):
     def action_results_save(self) -> None:
         """Save as CSV at once; again, ask for a name, whose end says the form."""
         table = self.active_list.table
-        if table is None:
+        if table is NO_TABLE:
             self.notify(self.active_list.nothing.strip(), severity="warning")
             return
         plan = self.model.session.snapshot.plan
@@ -151,24 +113,14 @@ class ResultsScreen(ListScreen):
 
     async def _save(self, write: Callable[[], str], target: str) -> None:
         save = partial(_write_anew, target, write)
-        try:
-            path = await self.context.background.fetch("save", save)
-        except OSError as problem:
-            reason = problem.strerror or str(problem)
-            self.notify(f"not saved: {outside(reason)}", severity="warning")
-        else:
+        path = await self.context.fetch_or_tell(self, "save", save, "not saved")
+        if path is not None:
             number = plural(len(self.active_list.rows), "row")
             key = self.context.keymap.key("results.save")
             more = f"; {key} again: save as" if self._is_saved else ""
             room = max(20, self.size.width - 20 - len(more))
             where = shorten(outside(path, 4000), room, middle=True)
             self.notify(f"saved {number} as {where}{more}")
-
-
-def _has_run(job: JobView) -> bool:
-    """Whether there is a curve, or a log to read one from."""
-    began = job.attempt is not None and job.attempt.began_at is not None
-    return bool(job.live.curves) or began
 
 
 def _write_anew(target: str, write: Callable[[], str]) -> str:

@@ -8,22 +8,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from autoexp_tui.cockpit.keymap import Pane
 from autoexp_tui.cockpit.logfile import read_clean
+from autoexp_tui.cockpit.render.questions import Choice, Question
 from autoexp_tui.cockpit.render.tree import (
     Records,
     TreeOutline,
     build_outline,
     sign_tree,
 )
-from autoexp_tui.cockpit.render.tree_questions import ask_about, ask_idea
 from autoexp_tui.cockpit.screens.outline import Order, OutlineScreen, read_lines
+from autoexp_tui.cockpit.spans import Span, line, outside
+from autoexp_tui.model.commands import Command
 from autoexp_tui.text.spelling import count, duration, plural
+from autoexp_tui.tree.commands import (
+    EndEvaluation,
+    MarkEvaluation,
+    ProposeIdea,
+    RetryEvaluation,
+)
 from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.jobs import find_evaluation_dir
-from autoexp_tui.tree.state import PART, ROOT, Evaluation, Tree
+from autoexp_tui.tree.state import PART, ROOT, Evaluation, Node, Tree
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import SessionView
@@ -109,10 +117,6 @@ class TreeScreen(OutlineScreen):
     def _find_home(self, one: Evaluation) -> str:
         assert self.outline is not None, "an evaluation is of an outline"
         return find_evaluation_dir(self.outline.tree.directory, one.id)
-
-    @property
-    def is_over(self) -> bool:
-        return self.outline is None or self.outline.tree.stopped is not None
 
     def list_orders(self) -> Mapping[str, Callable[[], Order]]:
         one, outline = self._find_evaluation(), self.outline
@@ -213,3 +217,83 @@ def _list(home: str) -> list[str]:
     except OSError:
         return []
     return [one.name for one in found]
+
+
+_MARKS: Final[Mapping[str, Literal["promote", "reject"]]] = {
+    "approve": "promote",
+    "reject": "reject",
+}
+_ASKED: Final = {
+    "approve": (
+        "promote {}",
+        "It takes its place in the beam whatever gate and width say.",
+        ("Leave it", "mark it"),
+    ),
+    "reject": (
+        "reject {}",
+        "It is out of the beam, however good its numbers are.",
+        ("Leave it", "mark it"),
+    ),
+    "end": (
+        "end {}",
+        "Its steps are ended with all their processes. It has no result.",
+        ("Keep running", "end it"),
+    ),
+    "retry": (
+        "try {} again",
+        "Round {}: it is implemented and measured anew, at once.",
+        ("Leave it", "try it again"),
+    ),
+}
+"""By the verb: what is done, what comes of it, and the two answers."""
+
+
+def ask_about(verb: str, one: Evaluation) -> Question:
+    """What a verb asks of an evaluation. A mark that is there can be taken away; before
+    an end a countdown follows."""
+    what, told, (stay, confirm) = _ASKED[verb]
+    what, is_mark = what.format(one.id), verb in _MARKS
+    title = one.idea.title if one.idea else "the root"
+    choices = [Choice(verb, what, asks="reason" if is_mark else "")]
+    if one.mark is not None and is_mark:
+        choices.append(Choice("", f"take the mark away: {one.mark.choice}"))
+
+    def build(chosen: Choice, text: str) -> Command:
+        if verb == "end":
+            return EndEvaluation(evaluation=one.id)
+        if verb == "retry":
+            return RetryEvaluation(evaluation=one.id)
+        choice, reason = (_MARKS[verb], text.strip()) if chosen.id else (None, "")
+        return MarkEvaluation(evaluation=one.id, choice=choice, reason=reason)
+
+    return Question(
+        title=f"{what.capitalize()}?",
+        lines=(line(Span(outside(title), "strong")), line(told.format(one.round + 1))),
+        stay=stay,
+        confirm=confirm,
+        danger=verb == "end",
+        subject=one.id,
+        choices=tuple(choices),
+        build=build,
+    )
+
+
+def ask_idea(node: Node) -> Question:
+    """What I and B ask: an idea for a node."""
+    of = f", made of {node.evaluation}" if node.evaluation else ", the root"
+    chain = [line(Span(f"  {outside(one.title)}", "muted")) for one in node.chain]
+    told = f"It is tried on {node.id}{of}, behind the other ideas of the depth."
+    return Question(
+        title=f"Add an idea to {node.id}?",
+        lines=(line(told), *chain),
+        stay="Add none",
+        confirm="add it",
+        choices=(Choice("idea", "an idea", asks="title: what to do and why"),),
+        build=lambda _, text: ProposeIdea(node=node.id, text=format_idea(text)),
+    )
+
+
+def format_idea(text: str) -> str:
+    """`title: what to do` as markdown; without a colon the whole is title and text."""
+    title, colon, rest = text.strip().partition(": ")
+    return f"# {title}\n\n{rest.strip() if colon else title}\n"

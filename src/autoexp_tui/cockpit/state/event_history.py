@@ -149,16 +149,8 @@ def format_entry(entry: Entry, now: float) -> str:
 
 
 KINDS: Final = (
-    "submit",
-    "cancel",
-    "state",
-    "condition",
-    "reaction",
-    "warning",
-    "approval",
-    "person",
-    "engine",
-    "error",
+    *("submit", "cancel", "state", "condition", "reaction"),
+    *("warning", "approval", "person", "engine", "error"),
 )
 """In the order in which `]` goes through them."""
 

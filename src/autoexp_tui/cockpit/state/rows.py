@@ -14,7 +14,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.state.parameters import Parameter, format_value
@@ -65,7 +64,7 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column: what it shows, its title, its cells."""
 
@@ -84,6 +83,13 @@ class Column:
     def id(self) -> str:
         """What it is called where a person's choice of columns is kept."""
         return f"{self.kind}:{self.key}" if self.key else self.kind
+
+    def find_text(self, job: JobView) -> str:
+        """What a column of words says of a job; may be empty."""
+        attempt = job.attempt
+        executor_id, node = (attempt.executor_id, attempt.node) if attempt else ("", "")
+        words = {"stage": job.stage, "name": job.name, "id": executor_id, "node": node}
+        return words[self.kind]
 
 
 class Row(NamedTuple):
@@ -192,15 +198,8 @@ def sort_by(
     missing = [at for at in ordered if keys[at] == _MISSING]
     jobs = [session.jobs[at] for at in (*known, *missing)]
     ranks = {job.name: place for place, job in enumerate(jobs)}
-    order: Order = "column"
-    return replace(
-        current,
-        order=order,
-        column=column,
-        reversed=back,
-        ranks=ranks,
-        sorted=tuple(jobs),
-    )
+    made = replace(current, order="column", column=column, reversed=back)
+    return replace(made, ranks=ranks, sorted=tuple(jobs))
 
 
 def is_falling(current: Arrangement) -> bool:
@@ -223,15 +222,11 @@ def is_stale(session: SessionView, current: Arrangement) -> bool:
     for place, old in enumerate(before):
         if session.find_job(old.name) is not old:
             near = [*map(build_key, before[max(0, place - 1) : place + 2])]
-            if not all(map(partial(_is_in_order, current.reversed), near, near[1:])):
+            known = [one for one in near if one != _MISSING]
+            missing = [_MISSING] * (len(near) - len(known))
+            if near != [*sorted(known, reverse=current.reversed), *missing]:
                 return True
     return False
-
-
-def _is_in_order(back: bool, first: _SortKey, second: _SortKey) -> bool:  # noqa: FBT001 - of a map
-    if _MISSING in (first, second):
-        return second == _MISSING
-    return first >= second if back else first <= second
 
 
 def sort_next(
@@ -264,8 +259,9 @@ def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _Sort
     match column.kind:
         case "state":
             return (find_urgency(job), float(_LOOKS[job.look]), "")
-        case "stage":
-            return (0, 0.0, job.stage)
+        case "stage" | "name" | "node" | "id":
+            text = column.find_text(job)
+            return (0, 0.0, text) if text else _MISSING
         case "parameter":
             value = job.record.spec.parameters.get(column.key)
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -277,17 +273,11 @@ def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _Sort
             return _build_number_key(session.find_result(job), column)
         case "metric":
             return _build_number_key(job.find_metric(column.key), column)
-        case "name":
-            return (0, 0.0, job.name)
-        case "node" if job.attempt and job.attempt.node:
-            return (0, 0.0, job.attempt.node)
         case "attempt" if job.attempt:
             return (0, float(job.attempt.number), "")
         case "time":
             ran = job.measure_run(session.now)
             return _MISSING if ran is None else (0, -ran, "")
-        case "id" if job.attempt:
-            return (0, 0.0, job.attempt.executor_id)
         case "why":
             return (0, 0.0, build_cause_key(job))
     return _MISSING

@@ -194,6 +194,12 @@ class JobView:
         return self.live.rate if (self.live.rate or 0.0) > 0 else None
 
     @property
+    def has_run(self) -> bool:
+        """Whether there is a curve, or a log to read one from."""
+        began = self.attempt is not None and self.attempt.began_at is not None
+        return bool(self.live.curves) or began
+
+    @property
     def queue_reason(self) -> str:
         """What the executor says of a job that it has; may be empty."""
         return self.live.queue.reason if self.live.queue is not None else ""

@@ -314,12 +314,8 @@ class Header(LinesWidget):
         if is_too_small(*self.screen.size):
             text = f" too small: {SMALLEST[0]}x{SMALLEST[1]} at least; all goes on"
             return [Painted(cut((Span(text, "warning"),), cells))]
-        head = render_header(
-            self.model,
-            self.context.find_present(),
-            cells,
-            read_only=self.context.is_read_only,
-        )
+        now, read_only = self.context.find_present(), self.context.is_read_only
+        head = render_header(self.model, now, cells, read_only=read_only)
         counts = render_counts(self.model.session, cells, apart=self.skin.ascii)
         return [Painted(head), Painted(counts)]
 

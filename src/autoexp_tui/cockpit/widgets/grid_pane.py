@@ -197,16 +197,17 @@ class GridPane(FieldsPane):
             self.update_lines()
             return
         self._plan = plan
+
+        async def load() -> None:
+            work = partial(build_grid, plan)
+            self._take(await self.context.background.fetch("grid", work))
+            self.post_message(self.CursorMoved(self))
+
         if len(plan.jobs) <= MANY:
             self._take(build_grid(plan))
         else:
             self._take(NO_GRID)
-            self.run_worker(self._load_many(plan))
-
-    async def _load_many(self, plan: Plan) -> None:
-        grid = await self.context.background.fetch("grid", partial(build_grid, plan))
-        self._take(grid)
-        self.post_message(self.CursorMoved(self))
+            self.run_worker(load())
 
     def _take(self, grid: Grid) -> None:
         self.grid = grid

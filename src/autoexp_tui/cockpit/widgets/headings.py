@@ -6,13 +6,13 @@ jobs, the window or the present move by a cell.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.render import lists as view
-from autoexp_tui.cockpit.render.layout import Box
 from autoexp_tui.cockpit.render.timeline import (
     Window,
     build_job_strip,
@@ -92,6 +92,10 @@ class HeadingsPane(ListPane):
 
     def row(self, place: int, cells: int) -> Line:
         return self.items[place].draw(cells)
+
+    def on_resize(self) -> None:
+        self.renew()
+        super().on_resize()
 
     def find_item(self) -> Item | None:
         return self.items[self.cursor] if self.items else None
@@ -195,10 +199,6 @@ class StagesPane(HeadingsPane):
         mark = self.build_mark(f"stage:{stage.name}")
         return view.render_stage(stage, room, labels, mark)
 
-    def on_resize(self) -> None:
-        self.renew()
-        super().on_resize()
-
     copy_text = ListPane.copy_text
 
     def set_open(self, *, on: bool) -> bool:
@@ -212,18 +212,11 @@ class NeedsPane(HeadingsPane):
     name_in_table = "needs"
     number = "5"
     heading = "Needs you"
-    with_evidence = False
-
-    def set_box(self, box: Box) -> None:
-        before, self.with_evidence = self.with_evidence, box.width > 50
-        super().set_box(box)
-        if before != self.with_evidence:
-            self.renew()
 
     def list_items(self) -> Iterator[Item]:
         for group in self.model.groups:
             yield Item(group.key, group, partial(self._draw_cause, group))
-            for one in list(view.render_evidence(group))[: 6 * self.with_evidence]:
+            for one in islice(view.render_evidence(group), 6 * (self.size.width > 50)):
                 yield Item(group.key, group, partial(_draw_evidence, one))
 
     def _draw_cause(self, group: CauseGroup, cells: int) -> Line:
@@ -341,17 +334,16 @@ class TimelinePane(HeadingsPane):
     def find_window(self) -> Window:
         cells = max(1, self.cells - self.lead - self.label_width)
         if self.window is not None:
-            return Window(self.window.begin, self.window.seconds, cells)
+            return replace(self.window, cells=cells)
         playback = self.model.session.snapshot.playback
         last = self.model.ends.session
-        end = max(self.model.session.now, last.at if last is not None else 0.0)
-        if playback is not None:
-            end = max(end, playback.end)
+        ends = (last.at if last else 0.0, playback.end if playback else 0.0)
+        end = max(self.model.session.now, *ends)
         return build_window(self._find_begin(), end, cells)
 
     def _find_begin(self) -> float:
-        snapshot = self.model.session.snapshot
-        return snapshot.started_at or self.model.session.now
+        session = self.model.session
+        return session.snapshot.started_at or session.now
 
     def action_zoom(self, how: str) -> None:
         """Show less, or more, around the present, or around the middle; or all."""
@@ -389,8 +381,7 @@ class TimelinePane(HeadingsPane):
         window, now = self.find_window(), self.model.session.now
         wish = (window, window.find_cell(now))
         drawn_for, jobs, strip = self._strips.get(stage.name, (None, (), []))
-        is_same = len(jobs) == stage.total and all(map(operator.is_, jobs, stage.jobs))
-        if drawn_for != wish or not is_same:
+        if (drawn_for, jobs) != (wish, stage.jobs):
             strip = build_stage_strip(stage.jobs, self._find_begin(), now, window)
             self._strips[stage.name] = (wish, stage.jobs, strip)
         return (label, *join_cells(strip))

@@ -7,9 +7,9 @@ have no room are scrolled to; the other columns stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rich.cells import cell_len
 
@@ -23,7 +23,7 @@ from autoexp_tui.cockpit.spans import (
     render_sparkline,
     shorten,
 )
-from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords, find_value
+from autoexp_tui.cockpit.state.parameters import PlanWords, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
 from autoexp_tui.cockpit.state.rows import Column, Kind, is_falling, sort_by, sort_next
 from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, render_badge
@@ -70,6 +70,25 @@ _FEWER_BELOW: Final = 90
 """The same for two scrolling columns, not three, that others make room for."""
 _LIVELY: Final = frozenset({Look.RUNNING, Look.STALLED, Look.FAILED})
 """Looks whose trend is worth a colour."""
+
+
+_PLAIN: Final[Mapping[str, Column]] = {
+    one.kind: one
+    for one in (
+        Column("state", "STATE", 11),
+        Column("stage", "STAGE", 5),
+        Column("name", "NAME", 8),
+        Column("progress", "PROGRESS", 9, right=True, falling=True),
+        Column("trend", "TREND", 8),
+        Column("time", "TIME", 5, right=True, falling=True),
+        Column("id", "ID", 10),
+        Column("node", "NODE", 6),
+        Column("attempt", "TRY", 3, right=True, falling=True),
+    )
+}
+"""Columns that are the same in every plan."""
+_WIDEST: Final = {"state": 14, "stage": 12, "name": 40, "node": 14}
+"""Those that are as wide as what stands in them, and how wide at most."""
 
 
 class Columns(NamedTuple):
@@ -142,7 +161,7 @@ def choose_columns(
         shown.insert(0 if before else len(shown), more)
         narrowed[more.id] = more
     table = [narrowed[one.id] for one in columns if one.id in narrowed]
-    table.append(Column(kind="why", title="WHY", cells=max(why, 1)))
+    table.append(Column("why", "WHY", max(why, 1)))
     offered = [one for one in columns if one in moving or one.id in narrowed]
     wished = len(chosen) or len(list_usual(session, words))
     return Columns(tuple(table), (*offered, table[-1]), first, wished + 2 - len(table))
@@ -175,57 +194,33 @@ def build_column(
     """The column of an id, in the cells that it takes by itself; None for an id of
     nothing that is there."""
     kind, _, key = name.partition(":")
+    usual = _PLAIN.get(kind)
     match kind:
-        case "state":
-            looks = (f"{look.glyph} {look}" for look in session.counts)
-            return Column(
-                kind="state", title="STATE", cells=_find_widest(looks, 11, 14)
-            )
-        case "stage":
-            stages = {job.stage for job in session.jobs}
-            return Column(
-                kind="stage", title="STAGE", cells=_find_widest(stages, 5, 12)
-            )
-        case "name":
-            names = (job.name for job in session.jobs)
-            return Column(kind="name", title="NAME", cells=_find_widest(names, 8, 40))
         case "parameter" if key in words.swept:
             entry = words.swept[key]
             least = min(cell_len(entry.label), 10)
             cells = _find_widest({*entry.values, "-"}, least, 12)
-            return Column(
-                kind="parameter", title=entry.label, cells=cells, key=key, entry=entry
-            )
+            return Column("parameter", entry.label, cells, key=key, entry=entry)
         case "metric" if key:
-            title = outside(key)
-            cells = max(6, min(cell_len(title), 10))
-            title = shorten(title, cells, middle=True)
-            return Column(kind="metric", title=title, cells=cells, key=key, right=True)
-        case "progress":
-            title, cells = ("PROGRESS", 9)
-            if screen_cells < _PERCENT_BELOW:
-                title, cells = ("DONE", 5)
-            return Column(
-                kind="progress", title=title, cells=cells, right=True, falling=True
-            )
+            return _build_number_column("metric", outside(key), key=key)
         case "loss":
             return _build_result_column(session)
-        case "trend":
-            return Column(
-                kind="trend", title="TREND", cells=8 if screen_cells >= 130 else 6
-            )
-        case "time":
-            return Column(kind="time", title="TIME", cells=5, right=True, falling=True)
-        case "id":
-            return Column(kind="id", title="ID", cells=10)
-        case "node":
-            nodes = (job.attempt.node for job in session.jobs if job.attempt)
-            return Column(kind="node", title="NODE", cells=_find_widest(nodes, 6, 14))
-        case "attempt":
-            return Column(
-                kind="attempt", title="TRY", cells=3, right=True, falling=True
-            )
-    return None
+        case "progress" if usual and screen_cells < _PERCENT_BELOW:
+            return replace(usual, title="DONE", cells=5)
+        case "trend" if usual and screen_cells < _DROPS["id"]:
+            return replace(usual, cells=6)
+    if usual is not None and kind in _WIDEST:
+        looks = (f"{look.glyph} {look}" for look in session.counts)
+        texts = (
+            looks if kind == "state" else (usual.find_text(one) for one in session.jobs)
+        )
+        return replace(usual, cells=_find_widest(texts, usual.cells, _WIDEST[kind]))
+    return usual
+
+
+def _build_number_column(kind: Kind, title: str, **more: Any) -> Column:
+    cells = max(6, min(cell_len(title), 10))
+    return Column(kind, shorten(title, cells, middle=True), cells, right=True, **more)
 
 
 def _build_result_column(session: SessionView) -> Column:
@@ -238,11 +233,7 @@ def _build_result_column(session: SessionView) -> Column:
     title = "LOSS"
     if not all(name.endswith("loss") for name in names):
         title = names.pop().upper() if len(names) == 1 else "RESULT"
-    cells = max(6, min(cell_len(title), 10))
-    title = shorten(title, cells, middle=True)
-    return Column(
-        kind="loss", title=title, cells=cells, right=True, falling=modes == {"max"}
-    )
+    return _build_number_column("loss", title, falling=modes == {"max"})
 
 
 def _find_widest(values: Iterable[str], least: int, most: int) -> int:
@@ -277,12 +268,6 @@ def _format_cell(column: Column, content: Span) -> Span:
     return Span(fit(content.text, column.cells, right=column.right), content.role)
 
 
-def _find_shared(jobs: Sequence[JobView], entry: Parameter) -> str:
-    """The one value, or how many there are: `(4)`."""
-    values = {find_value(job.record.spec, entry) for job in jobs}
-    return values.pop() if len(values) == 1 else f"({len(values)})"
-
-
 def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -> Span:
     """Of several jobs state, stage, values, how many, why."""
     job, cells, number = jobs[0], column.cells, len(jobs)
@@ -292,7 +277,10 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
             reason = find_common_reason(jobs, session)
             return Span(reason if number == 1 else f"{number}x {reason}", role)
         case "parameter" if number > 1 and column.entry:
-            return Span(_find_shared(jobs, column.entry), "muted")
+            values = {find_value(one.record.spec, column.entry) for one in jobs}
+            return Span(
+                values.pop() if len(values) == 1 else f"({len(values)})", "muted"
+            )
         case "state":
             # From the second attempt on with its number, where there is room.
             look, attempts = render_badge(job.look), len(job.record.attempts)
@@ -300,12 +288,10 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
                 if attempts > 1 and cell_len(text) <= cells:
                     return Span(text, look.role)
             return look
-        case "stage":
-            return Span(shorten(outside(job.stage), cells, middle=True))
+        case "stage" | "name" if column.kind == "stage" or number == 1:
+            return Span(shorten(outside(column.find_text(job)), cells, middle=True))
         case _ if number > 1:
             return Span("", "muted")
-        case "name":
-            return Span(shorten(outside(job.name), cells, middle=True))
         case "parameter" if column.entry:
             value = find_value(job.record.spec, column.entry)
             return Span(shorten(value, cells, middle=True))
@@ -321,12 +307,9 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
             return Span(render_sparkline(job.live.trend, cells), role)
         case "time":
             return Span(format_elapsed(job.measure_run(session.now)), "muted")
-        case "id":
-            text = outside(job.attempt.executor_id) if job.attempt else ""
-            return Span(shorten(text or "-", cells, middle=True), "muted")
-        case "node":
-            text = outside(job.attempt.node) if job.attempt else ""
-            return Span(shorten(text or "-", cells, middle=True), "muted")
+        case "id" | "node":
+            text = outside(column.find_text(job)) or "-"
+            return Span(shorten(text, cells, middle=True), "muted")
         case "attempt":
             return _mute_dash(str(job.attempt.number) if job.attempt else "-")
     return Span("")
@@ -350,7 +333,6 @@ class JobsPane(ListPane):
     heading = "Jobs"
     lead = GUTTER
     always_points = True
-    columns: tuple[Column, ...] = ()
     table = Columns((), (), 0, 0)
     _first: int = 0
     """Of the scrolling columns the first that is wanted."""
@@ -370,16 +352,15 @@ class JobsPane(ListPane):
             self.table = choose_columns(
                 self.model.session, words, screen, self.cells, chosen, self._first
             )
-            self.columns = self.table.shown
 
     def build_head(self, cells: int) -> Sequence[Line]:
         wanted = self.model.arrangement
-        if not self.columns:
+        if not self.table.shown:
             return ()
         if wanted.order != "column" or wanted.column is None:
-            return (render_titles(self.columns),)
+            return (render_titles(self.table.shown),)
         glyph = "▾" if is_falling(wanted) else "▴"
-        return (render_titles(self.columns, wanted.column.id, glyph),)
+        return (render_titles(self.table.shown, wanted.column.id, glyph),)
 
     def is_marked(self, key: str) -> bool:
         row = self.model.find_row(key) if key not in self.model.session.index else None
@@ -389,7 +370,7 @@ class JobsPane(ListPane):
 
     def row(self, place: int, cells: int) -> Line:
         jobs = self.model.find_jobs(self.model.rows[place])
-        return render_row(jobs, self.columns, self.model.session)
+        return render_row(jobs, self.table.shown, self.model.session)
 
     def describe_nothing(self) -> str:
         wanted = self.model.arrangement
@@ -412,10 +393,11 @@ class JobsPane(ListPane):
         model, step = self.model, {"right": 1, "left": -1}.get(how, 0)
         if not step:
             super().move(how)
-        elif model.arrangement.order == "column" and self.columns:
+        elif model.arrangement.order == "column" and self.table.shown:
             self.sort(step)
-        else:
-            self._scroll_columns(step)
+        elif 0 <= self.table.first + step <= self._count_scrolling():
+            self._first = self.table.first + step
+            self.renew()
 
     def sort(self, step: int = 0) -> None:
         """Sort by the next column, `step` places to the right, and show it."""
@@ -430,24 +412,16 @@ class JobsPane(ListPane):
         name = wanted.column.id if wanted.column is not None else ""
         place = ids.index(name) if name in ids else -1
         for first in range(min(place, self.table.first), place + 1):
-            if name not in [one.id for one in self.columns]:
+            if name not in [one.id for one in self.table.shown]:
                 self._first = first
                 self._choose_columns()
         self.renew()
 
-    def _scroll_columns(self, step: int) -> None:
-        first = self.table.first + step
-        if 0 <= first <= self._count_scrolling():
-            self._first = first
-            self.renew()
-
     def _count_scrolling(self) -> int:
         """How far the scrolling columns can be scrolled."""
-        shown, every = (
-            sum(one.kind in _SCROLLING for one in columns)
-            for columns in (self.columns, self.table.offered)
-        )
-        return every - shown
+        shown = {one.id for one in self.table.shown}
+        hidden = (one for one in self.table.offered if one.id not in shown)
+        return sum(one.kind in _SCROLLING for one in hidden)
 
     def find_jobs(self) -> tuple[JobView, ...]:
         if self.cursor >= len(self.model.rows):
@@ -504,7 +478,7 @@ class JobsPane(ListPane):
     def click_head(self, cell: int) -> None:
         """Sort by the column whose title was clicked on."""
         left = cell - GUTTER
-        for column in self.columns if left >= 0 else ():
+        for column in self.table.shown if left >= 0 else ():
             left -= column.cells + 1
             if left < 0:
                 self.sort_by(column)

@@ -132,12 +132,7 @@ class LogPane(Pane):
         return self.sources[self.source].path if self.sources else ""
 
     def on_mount(self) -> None:
-        self.set_interval(1.0, self._follow_file)
-
-    def _follow_file(self) -> None:
-        """A second has passed: look at the file."""
-        if self.screen.is_current:
-            self.look()
+        self.set_interval(1.0, lambda: self.look() if self.screen.is_current else None)
 
     def look(self) -> None:
         """Look whether the file changed, when somebody can see it."""
@@ -348,12 +343,8 @@ class LogPane(Pane):
         self.run_worker(self._save(partial(_copy, self.path, target), target))
 
     async def _save(self, copy: Callable[[], int], target: str) -> None:
-        try:
-            copied = await self.context.background.fetch("save", copy)
-        except OSError as problem:
-            reason = problem.strerror or str(problem)
-            self.notify(f"not saved: {reason}", severity="warning")
-        else:
+        copied = await self.context.fetch_or_tell(self, "save", copy, "not saved")
+        if copied is not None:
             room = max(20, self.screen.size.width - 20)
             where = shorten(outside(target, 4000), room, middle=True)
             self.notify(f"saved {spell_size(copied)} as {where}")
@@ -431,10 +422,7 @@ def _build_page(file: LogFile, lines: Sequence[LogLine]) -> Page:
 def _copy(path: str, target: str) -> int:
     """Copy a file to where none is; its bytes. A copy that fails leaves nothing."""
     try:
-        with (
-            os.fdopen(open_regular(path), "rb") as source,
-            open(target, "xb") as copy,
-        ):
+        with os.fdopen(open_regular(path), "rb") as source, open(target, "xb") as copy:
             try:
                 shutil.copyfileobj(source, copy, _COPIED_AT_A_TIME)
             except OSError:

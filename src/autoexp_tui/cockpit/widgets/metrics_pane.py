@@ -32,13 +32,12 @@ from autoexp_tui.cockpit.state.curves import (
     measure_steps,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.session import sort_jobs
+from autoexp_tui.cockpit.state.session import JobView, sort_jobs
 from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.text.spelling import count, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.session_model import JobKey
-    from autoexp_tui.cockpit.state.session import JobView
 
 MOST_RUNS: Final = 8 * MOST_CURVES
 """Whose curves are read, to be joined over seeds or to find the best."""

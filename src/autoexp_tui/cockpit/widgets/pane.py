@@ -304,6 +304,10 @@ class Pane(LinesWidget, can_focus=True):
         page = max(1, self.rows_in_body // 2)
         self.scroll_lines(count_lines_moved(how, page, self.count_lines()))
 
+    def renew(self) -> None:
+        """Show the newest snapshot."""
+        self.update_lines()
+
     def copy_text(self) -> str:
         """What is under the cursor, or all, to be copied."""
         return ""
@@ -314,16 +318,18 @@ class TextPane(Pane):
 
     _lines: Sequence[Line] = ()
     _lines_width: int = -1
+    _about: object = None
+    """What they are about; about another thing they are shown from the top."""
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         """All lines, none wider than `cells`."""
         raise NotImplementedError
 
-    def renew(self, *, to_top: bool = False) -> None:
+    def renew(self, about: object = None) -> None:
         """Make the lines again and draw what changed."""
         self._lines_width = -1
-        if to_top:
-            self.top = 0
+        if about != self._about:
+            self.top, self._about = 0, about
         self.update_lines()
 
     def find_lines(self) -> Sequence[Line]:
@@ -363,10 +369,6 @@ class ListPane(Pane):
     cursor: int = 0
     """The line under the cursor: the first of its row."""
     _places: Mapping[str, int] = MappingProxyType({})
-
-    def renew(self) -> None:
-        """Take the rows of the newest snapshot."""
-        raise NotImplementedError
 
     def row(self, place: int, cells: int) -> Line:
         """The line at `place`, gutter left out."""

@@ -48,7 +48,6 @@ from autoexp_tui.telemetry.results import (
     Source,
     build_heat_map,
     group_runs,
-    list_metrics,
 )
 from autoexp_tui.text.spelling import clock_time, format_metric, plural
 
@@ -66,6 +65,13 @@ _FIELD: Final = 12
 _WIDEST_FIELD: Final = 22
 _MOST_RUNS_TOLD: Final = 60
 _HOWS: Final = ("last", "min", "max")
+
+
+_NO_GROUPS: Final = Groups(
+    *("", (), (), {}, (), False, (), False, ()), result=Measure("", "last")
+)
+NO_TABLE: Final = ResultTable((), _NO_GROUPS, ())
+"""While one is worked out."""
 
 
 class Shown(NamedTuple):
@@ -136,7 +142,7 @@ class ResultsPane(FieldsPane):
     heading = "Results"
     nothing = " The results are being worked out."
     home: ClassVar[PaneName] = "jobs"
-    table: ResultTable | None = None
+    table: ResultTable = NO_TABLE
     rows: tuple[int, ...] = ()
     """Places of the table's rows, as they were sorted last."""
     stage: str | None = None
@@ -167,16 +173,16 @@ class ResultsPane(FieldsPane):
             return
         plans = [(one.snapshot.plan, *one.changed) for one in sessions]
         of = (self.stage, len(plans), *chain(*plans))
-        if self.table is None or not _is_same(of, self._groups_of):
+        if of != self._groups_of:
             sources = self._make_sources()
             names = [one.session for one in sources]
-            if self.table and [one.session for one in self.table.sources] != names:
-                self.table = None  # its rows are of sessions that are not compared
+            if [one.session for one in self.table.sources] != names:
+                self.table = NO_TABLE  # its rows are of sessions that are not compared
                 self.set_keys(())
             self._groups_of = of
             work = partial(group_runs, sources, self.stage)
             if sum(len(one.jobs) for one in sessions) <= MANY:
-                self._take(work)
+                self._take(work())
             else:
                 self.run_worker(self._take_many(work))
             return
@@ -201,12 +207,11 @@ class ResultsPane(FieldsPane):
         groups = await asyncio.to_thread(work)  # the disks' thread may hang
         if of is not self._groups_of:
             return  # other sessions are compared meanwhile, or the plan is another
-        self._take(lambda: groups)
-        self.post_message(self.CursorMoved(self))
+        self._take(groups)
 
-    def _take(self, work: Callable[[], Any]) -> None:
-        groups, wanted, sources = work(), self.measures, self._make_sources()
-        self.table = ResultTable(sources, groups, wanted or (groups.result,))
+    def _take(self, groups: Groups) -> None:
+        sources = self._make_sources()
+        self.table = ResultTable(sources, groups, self.measures or (groups.result,))
         self._row_keys = [
             f"{source} {sources[source].jobs[jobs[0]].spec.name}"
             for _, source, jobs in groups.rows
@@ -216,12 +221,10 @@ class ResultsPane(FieldsPane):
         self.sort(self.column)
 
     def _show(self) -> None:
-        table = self.table
-        assert table is not None
-        if self._baseline or table.baseline is not None:
+        if self._baseline or self.table.baseline is not None:
             keys, wanted = self._row_keys, self._baseline
             baseline = keys.index(wanted) if wanted in keys else None
-            self.table = replace(table, baseline=baseline)
+            self.table = replace(self.table, baseline=baseline)
         if self.heat is not None:
             self.heat = self._build_heat()
             self.set_keys(self.heat.down.values)
@@ -230,17 +233,18 @@ class ResultsPane(FieldsPane):
 
     def sort(self, column: int, *, back: bool = False) -> None:
         """Sort by a column as things stand now; `back`: the other way round."""
-        if self.table is not None:
-            self.sorted_by, self.is_reversed = column, back
-            self.rows, self.is_in_order = self._sort_rows(), True
-            self.sorted_at = self.model.session.snapshot.now
-            self._show()
+        if self.table is NO_TABLE:
+            return
+        self.sorted_by, self.is_reversed = column, back
+        self.rows, self.is_in_order = self._sort_rows(), True
+        self.sorted_at = self.model.session.snapshot.now
+        self._show()
+        self.post_message(self.CursorMoved(self))
 
     def _sort_rows(self) -> tuple[int, ...]:
-        assert self.table is not None
         return self.table.sort_rows(self.sorted_by, reverse=self.is_reversed)
 
-    def sort_next(self) -> None:
+    def action_sort(self) -> None:
         """By the column under the cursor; again: the other way round."""
         again = self.sorted_by == self.column
         if self.heat is None:
@@ -249,20 +253,14 @@ class ResultsPane(FieldsPane):
 
     def choose(self, measures: tuple[Measure, ...] = ()) -> None:
         """Show other metrics; the first is sorted by."""
-        if self.table is not None:
-            self.measures = measures
-            groups = self.table.groups
-            self._take(lambda: groups)
+        self.measures = measures
+        self._take(self.table.groups)
 
-    def list_metrics(self) -> tuple[str, ...]:
-        table = self.table
-        return list_metrics(table.sources, table.groups) if table else ()
-
-    def change_how(self) -> None:
+    def action_change_how(self) -> None:
         """The newest values of the column under the cursor, then the lowest, then the
         highest."""
-        at = self.table.find_measure(self.column) if self.table else None
-        if self.table is None or at is None or self.heat is not None:
+        at = self.table.find_measure(self.column)
+        if at is None or self.heat is not None:
             return
         measures, column = list(self.table.measures), self.column
         how = measures[at].how
@@ -272,47 +270,53 @@ class ResultsPane(FieldsPane):
         self.column = column
         self.sort(column)
 
-    def change_stage(self, step: int) -> str:
-        """To another stage; its name."""
-        if self.table is None:
-            return ""
-        stages = self.table.groups.stages
-        at = stages.index(self.table.groups.stage) + step
-        self.stage, self.measures = stages[at % len(stages)], ()
-        self.renew()
-        return name_stage(self.stage)
+    def action_change_stage(self, step: int) -> None:
+        """To the stage after, or before."""
+        if stages := self.table.groups.stages:
+            at = stages.index(self.table.groups.stage) + step
+            self.stage, self.measures = stages[at % len(stages)], ()
+            self.renew()
+            self.notify(f"stage {outside(name_stage(self.stage))}")
 
-    def set_baseline(self) -> None:
+    def action_set_baseline(self) -> None:
         """Compare all rows to that under the cursor; on that row: to none."""
         if self.heat is None:
             self._baseline = "" if self._baseline == self.key else self.key
             self.renew()
+            self.post_message(self.CursorMoved(self))
 
-    def toggle_heat(self, *, on: bool, pair: int = 0) -> str:
-        """The heat map, or the table again; why there is none."""
-        if self.table is None or len(self.table.groups.axes) < 2:
-            return "a heat map needs two swept parameters in one stage"
+    def action_heat(self) -> None:
+        """The heat map of two parameters, or the table again."""
+        self._show_heat(on=self.heat is None, pair=0)
+
+    def action_pair(self) -> None:
+        """The heat map, of the next two parameters where there is one."""
+        self._show_heat(on=True, pair=self.pair + (self.heat is not None))
+
+    def _show_heat(self, *, on: bool, pair: int) -> None:
+        if len(self.table.groups.axes) < 2:
+            text = "a heat map needs two swept parameters in one stage"
+            self.notify(text, severity="warning")
+            return
         self.pair = pair
         self.heat = self._build_heat() if on else None
         self.column = 0 if on else self.sorted_by
         self._show()
         self.post_message(self.CursorMoved(self))
-        return ""
 
     def _build_heat(self) -> HeatMap:
-        assert self.table is not None
         pairs = list(combinations(range(len(self.table.groups.axes)), 2))
         down, across = pairs[self.pair % len(pairs)]
         return build_heat_map(self.table, across, down, self._find_heat_measure())
 
     def find_metric(self) -> str:
         """The one that is sorted by; empty: a parameter is."""
-        at = self.table.find_measure(self.sorted_by) if self.table else None
-        return self.table.measures[at].metric if self.table and at is not None else ""
+        at = self.table.find_measure(self.sorted_by)
+        return self.table.measures[at].metric if at is not None else ""
 
     def find_rows(self) -> tuple[int, ...]:
         """The row under the cursor; of a heat map those of its field, best first."""
-        if self.table is None or not self.keys:
+        if not self.keys:
             return ()
         if self.heat is None:
             return (self.rows[self.cursor],)
@@ -327,7 +331,6 @@ class ResultsPane(FieldsPane):
 
     def list_jobs(self, row: int) -> tuple[JobView, ...]:
         """The jobs of a row, as the newest snapshot of their session has them."""
-        assert self.table is not None
         group = self.table.groups.rows[row]
         jobs = self._sessions[group.source].jobs
         return tuple(jobs[at] for at in group.jobs)
@@ -339,7 +342,7 @@ class ResultsPane(FieldsPane):
 
     def describe_row(self) -> str:
         table = self.table
-        if table is None or len(self.find_jobs()) < 2:
+        if len(self.find_jobs()) < 2:
             return ""
         described = table.describe_row(self.find_rows()[0])
         return f"{name_stage(table.groups.stage)} {described}"
@@ -348,20 +351,20 @@ class ResultsPane(FieldsPane):
         """From the heat map to the table."""
         has_heat = self.heat is not None
         if has_heat:
-            self.toggle_heat(on=False)
+            self.action_heat()
         return has_heat
 
     def count_columns(self) -> int:
         if self.heat is not None:
             return len(self.heat.across.values)
-        return len(self.table.heads) if self.table is not None else 1
+        return len(self.table.heads)
 
     def copy_text(self) -> str:
         return "\n".join(plain(one).strip() for one in self.find_answer().lines)
 
     def build_title(self) -> Line:
         table = self.table
-        if table is None:
+        if table is NO_TABLE:
             return ()
         groups = table.groups
         number = sum(len(row.jobs) for row in groups.rows)
@@ -380,11 +383,9 @@ class ResultsPane(FieldsPane):
         return (Span(outside("   ".join(filter(None, parts))), "muted"),)
 
     def _find_heat_measure(self) -> int:
-        assert self.table is not None
         return self.table.find_measure(self.sorted_by) or 0
 
     def _describe_order(self) -> str:
-        assert self.table is not None
         rising = self.table.is_rising(self.sorted_by) != self.is_reversed
         head = self.table.heads[self.sorted_by] if self.table.heads else ""
         now = self.model.session.snapshot.now
@@ -393,7 +394,7 @@ class ResultsPane(FieldsPane):
 
     def build_head(self, cells: int) -> Sequence[Line]:
         table = self.table
-        if table is None or not self.keys:
+        if not self.keys:
             return ()
         if self.heat is not None:
             return (self._build_heat_head(self.heat, cells),)
@@ -412,8 +413,6 @@ class ResultsPane(FieldsPane):
         return (line(*parts),)
 
     def row(self, place: int, cells: int) -> Line:
-        if self.table is None:
-            return ()
         if self.heat is not None:
             return self._build_heat_row(self.heat, place, cells)
         table, at, parts = self.table, self.rows[place], []
@@ -437,7 +436,6 @@ class ResultsPane(FieldsPane):
 
     def _describe_setting(self, row: int, axis: int, jobs: Sequence[JobView]) -> str:
         """A swept value, marked where it is not the plan's."""
-        assert self.table is not None
         key = self.table.groups.axes[axis].key
         own = (one for job in jobs for one in job.record.spec.own_values)
         mark = CHANGED if any(one.lstrip("+~") == key for one in own) else ""
@@ -477,7 +475,6 @@ class ResultsPane(FieldsPane):
         return line(*parts)
 
     def _describe_field(self, heat: HeatMap, key: tuple[str, str]) -> tuple[str, Role]:
-        assert self.table is not None
         found = heat.cells.get(key)
         if found is None:
             return ("filtered" if key in heat.holes else "no job"), "skipped"
@@ -490,7 +487,7 @@ class ResultsPane(FieldsPane):
     def find_answer(self) -> WhyText:
         """About the row under the cursor: each of its runs with its values."""
         table, rows = self.table, self.find_rows()
-        if table is None or not self.keys:
+        if not self.keys:
             return NO_JOB_SHOWN
         if not rows:
             return self._explain_hole()
@@ -517,7 +514,6 @@ class ResultsPane(FieldsPane):
 
     def _list_gaps(self) -> Iterator[str]:
         """What of the sessions that are compared is not there, and why."""
-        assert self.table is not None
         groups, row = self.table.groups, self.find_rows()[0]
         settings, source = groups.rows[row].settings, groups.rows[row].source
         sources = self.table.sources
@@ -533,7 +529,6 @@ class ResultsPane(FieldsPane):
             yield f"session {session} is left out: {problem}"
 
     def _explain_run(self, row: int, number: int, job: JobView) -> Line:
-        assert self.table is not None
         parts = [Span("   "), render_badge(job.look), Span(f"  {outside(job.name)}")]
         for at, measure in enumerate(self.table.measures):
             value = self.table.list_values(row, at)[number]
@@ -552,10 +547,3 @@ class ResultsPane(FieldsPane):
         if text:
             reason = f" No job: the filter {outside(text, 2000)} took it."
         return WhyText(outside(where), ((Span(reason),),))
-
-
-def _is_same(one: Sequence[object], other: Sequence[object]) -> bool:
-    """By identity: plans and jobs are large."""
-    if len(one) != len(other):
-        return False
-    return all(a is b or a == b for a, b in zip(one, other, strict=True))

@@ -46,10 +46,8 @@ class WhyPane(TextPane):
     ) -> None:
         """Tell about these jobs, as the newest session has them; of a crowd what is
         seen at a glance; without jobs, about the first question of `asks`."""
-        before = [*(job.name for job in self._jobs), *self._asks]
         self._jobs, self._subject, self._asks = tuple(jobs), title, asks
-        fresh = before != [*(job.name for job in jobs), *asks]
-        self.renew(to_top=fresh)
+        self.renew([*(job.name for job in jobs), *asks])
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         self._text = self.build_text()
@@ -135,9 +133,8 @@ class AnswerPane(TextPane):
     _text: WhyText = NO_JOB_SHOWN
 
     def show(self, text: WhyText) -> None:
-        """Show a text: from its beginning, unless it is about the same."""
-        fresh, self._text = text.title != self._text.title, text
-        self.renew(to_top=fresh)
+        self._text = text
+        self.renew(text.title)
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         return self._text.wrap(cells)
