@@ -260,10 +260,6 @@ def _read_run_command(fields: Fields, findings: Findings) -> None:
         fields["env"] = {str(key): format_word(value) for key, value in env.items()}
 
 
-def _read_text(fields: Fields, findings: Findings) -> None:
-    move_alias(fields, findings, "content", "text")
-
-
 def _read_new_job(fields: Fields, findings: Findings) -> None:
     _read_run_command(fields, findings)
     written = fields.pop("sbatch", None)
@@ -306,7 +302,11 @@ ACTIONS: Final[Mapping[str, Kind]] = {
         "Finish": Kind(Finish),
         "Log": Kind(Log),
         "Notify": Kind(Notify),
-        "AppendToFile": Kind(AppendToFile, _read_text, also=("content",)),
+        "AppendToFile": Kind(
+            AppendToFile,
+            lambda fields, findings: move_alias(fields, findings, "content", "text"),
+            also=("content",),
+        ),
         "Command": Kind(RunCommand, _read_run_command),
         "QuarantineCheckpoint": Kind(QuarantineCheckpoint),
         "NewJob": Kind(

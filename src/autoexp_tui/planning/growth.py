@@ -171,6 +171,8 @@ def compare_plans(
     gone = _list_gone(plan, jobs)
     begun = [one for one in gone if not one.ended and one.state not in NOT_STARTED]
     planned = {job.name: job for job in plan.jobs}
+    new, old = plan.executor.max_parallel, session.executor.max_parallel
+    note = f"slurm.max_parallel is {new} now; the session keeps {old}"
     return Growth(
         plan=plan,
         renamed=renamed,
@@ -191,7 +193,7 @@ def compare_plans(
         running=tuple(one.name for one in begun),
         ended=tuple(one.name for one in gone if one.ended),
         refusals=tuple(find_refusals(plan, session)),
-        notes=tuple(_list_notes(plan, session)),
+        notes=(note,) if new != old else (),
         sessions_jobs=tuple(record.spec for record in jobs),
         attempts={one.name: len(one.attempts) for one in gone},
     )
@@ -247,13 +249,6 @@ def find_refusals(plan: Plan, session: Plan) -> Iterable[Problem]:
             )
             hint = "begin another session for it, or set it back"
             yield Problem(message, where=key, hint=hint)
-
-
-def _list_notes(plan: Plan, session: Plan) -> Iterable[str]:
-    """What differs, and stays as the session began."""
-    new, old = plan.executor.max_parallel, session.executor.max_parallel
-    if new != old:
-        yield f"slurm.max_parallel is {new} now; the session keeps {old}"
 
 
 def build_joining_plan(growth: Growth, choices: Choices, record: str = "") -> Plan:

@@ -213,9 +213,7 @@ def read_sweep(raw: object) -> Sweep:
         reader.read_node(found, "sweep", is_root=True),
         frozenset(plain_key(str(key)) for key in keys),
         bound,
-        reader.read_derived(found["derived_jobs"], "sweep.derived_jobs")
-        if "derived_jobs" in found
-        else (),
+        reader.read_derived(found.get("derived_jobs")),
     )
     if sweep.accumulated:
         derived = (plain_key(key) for job in sweep.derived for key in job.parameters)
@@ -243,8 +241,8 @@ class _Reader:
     def note(self, where: str, message: str, hint: str = "") -> None:
         self.problems.append(Problem(message, where=where, hint=hint))
 
-    def read_derived(self, raw: object, where: str) -> tuple[DerivedJob, ...]:
-        """The derived jobs."""
+    def read_derived(self, raw: object) -> tuple[DerivedJob, ...]:
+        where = "sweep.derived_jobs"
         entries = enumerate(self.read_list(raw, where))
         return tuple(
             self._read_derived_job(one, f"{where}.{at}") for at, one in entries
