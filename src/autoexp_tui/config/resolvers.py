@@ -185,21 +185,18 @@ _SPEC: Final = re.compile(r"[<>^]?[+]?0?\d{0,3},?(?:\.\d{1,2})?[dfeg%]?", re.ASC
 """The part of Python's format language that numbers in names want."""
 
 
-@dataclass(frozen=True, slots=True)
-class Helper:
-    """One resolver of ours; called, it raises ValueError where values do not fit."""
+def _make_helper(name: str, run: Callable[..., object]) -> Callable[..., object]:
+    """A resolver of ours, which raises ValueError where values do not fit."""
 
-    name: str
-    run: Callable[..., object]
-
-    def __call__(self, *values: object) -> object:
-        """The value."""
+    def helper(*values: object) -> object:
         plain = [*map(_to_plain, values)]  # what a value refers to has words of its own
         try:
-            found = check_bounds_of(self.run(*plain))
+            found = check_bounds_of(run(*plain))
         except (ArithmeticError, TypeError, ValueError) as error:
-            raise ValueError(f"{self.name}: {error}") from None
+            raise ValueError(f"{name}: {error}") from None
         return _make_list(found)
+
+    return helper
 
 
 def _check_number(value: object) -> int | float:
@@ -286,7 +283,9 @@ _TABLE: Final[Mapping[str, Callable[..., object]]] = {
     "pad": _pad,
     "format": _format_number,
 }
-HELPERS: Final = {PREFIX + name: Helper(PREFIX + name, f) for name, f in _TABLE.items()}
+HELPERS: Final = {
+    PREFIX + name: _make_helper(PREFIX + name, run) for name, run in _TABLE.items()
+}
 _NO_DEFAULT: Final = "\0no default"
 PURE: Final = frozenset({"oc.env", "oc.eval", "now", *HELPERS})
 """Resolvers that give the same for the same arguments, all through a plan."""

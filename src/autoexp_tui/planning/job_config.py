@@ -33,7 +33,7 @@ from autoexp_tui.planning.ports import (
     SpecParser,
     SpecRefused,
 )
-from autoexp_tui.planning.references import Identity, NotAReference, Runtime, UnknownKey
+from autoexp_tui.planning.references import Identity, NotAReference, Runtime
 from autoexp_tui.sweep.families import SiblingNotFound
 from autoexp_tui.sweep.points import SweepPoint, plain_key
 from autoexp_tui.text.plain_tree import ABSENT, at
@@ -94,7 +94,6 @@ FAULTS: Final = (
     NotAReference,
     SiblingNotFound,
     SpecRefused,
-    UnknownKey,
 )
 """What may be wrong with a value of the config."""
 NAME: Final = "project.name"

@@ -49,7 +49,11 @@ _HINT: Final = "write {{ and }} for braces that are meant literally"
 
 
 class NotAReference(ValueError):
-    """Braces that hold no reference."""
+    """Braces that hold no reference, or one to what a job does not have."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,14 +229,6 @@ ATTRIBUTES: Final = (
 """What every job has, before its config and its metadata are asked."""
 
 
-class UnknownKey(ValueError):
-    """A job has no such attribute, config key or metadata."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
-
 class DroppedJob(Exception):
     """A job that was asked for is not in the plan: its filter dropped it."""
 
@@ -322,7 +318,7 @@ def read_accessor(
 ) -> object:
     """One thing of one job: attribute, then config key, then metadata.
 
-    `view_of_it` is asked only when the attributes do not answer. Raises UnknownKey, and
+    `view_of_it` is asked only when the attributes do not answer. Raises NotAReference;
     CannotCompose where the key does not resolve.
     """
     if accessor.startswith("metadata."):
@@ -342,10 +338,10 @@ def read_accessor(
     whose = identity.stage or identity.name
     if ends:
         message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
-        raise UnknownKey(message, f"write one whole: {', '.join(ends)}")
+        raise NotAReference(message, f"write one whole: {', '.join(ends)}")
     candidates = [*ATTRIBUTES, *metadata_keys, *paths]
     message = f"{whose} has no attribute, config key or metadata `{accessor}`"
-    raise UnknownKey(message, did_you_mean(accessor, candidates, "there is"))
+    raise NotAReference(message, did_you_mean(accessor, candidates, "there is"))
 
 
 def _list_extracted(view: ConfigView) -> Iterator[str]:
