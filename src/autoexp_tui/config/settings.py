@@ -37,6 +37,7 @@ from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.agents import AgentsSettings
 from autoexp_tui.model.errors import Problem, UsageError
+from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.model.own_commands import OwnCommand
 from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning import estimate
@@ -64,14 +65,6 @@ class GroupShare:
 
 
 @dataclass(frozen=True, slots=True)
-class MaskSettings:
-    """`project.mask`: keys whose values are masked besides, and which are not."""
-
-    add: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class ProjectSettings:
     """`project`."""
 
@@ -79,7 +72,7 @@ class ProjectSettings:
     base_output_dir: str = "outputs"
     share: Literal["private", "group"] | GroupShare = "private"
     """Who else may read, or write, what jobs leave."""
-    mask: MaskSettings = field(default_factory=MaskSettings)
+    mask: MaskRules = NO_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +112,6 @@ class ClientSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmSettings:
-    """`slurm.confirm`: above what a submission needs a yes; null: never for that."""
-
-    gpu_hours: Seconds = estimate.GPU_HOURS
-    jobs: Count = estimate.JOBS
-
-
-@dataclass(frozen=True, slots=True)
 class SlurmSettings:
     """`slurm`: where jobs run, on Slurm or on this machine."""
 
@@ -139,7 +124,7 @@ class SlurmSettings:
     launcher_cmd: str | list[str] = ""
     srun_opts: str | list[str] = ""
     max_parallel: Annotated[int, Field(ge=0)] = 0
-    confirm: ConfirmSettings = ConfirmSettings()
+    confirm: estimate.Bounds = field(default_factory=estimate.Bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +248,13 @@ _NO_KEYS: Final = (
 )
 """Of `anomalies`: read in older plans, or set by `warnings`."""
 SECTIONS: Final[Mapping[str, Kind]] = {
-    "project": Kind(ProjectSettings, parts={"mask": Kind(MaskSettings)}),
+    "project": Kind(ProjectSettings, parts={"mask": Kind(MaskRules)}),
     "slurm": Kind(
         SlurmSettings,
         _read_slurm,
         parts={
             "client": Kind(ClientSettings, _read_client),
-            "confirm": Kind(ConfirmSettings),
+            "confirm": Kind(estimate.Bounds),
         },
     ),
     "monitoring": Kind(

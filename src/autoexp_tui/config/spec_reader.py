@@ -33,7 +33,7 @@ POSITIVE: Final = frozenset(
         *("poll_seconds", "stall_after_seconds", "quick_seconds", "divergence_percent"),
         *("eval_timeout_seconds", "heartbeat_seconds", "no_metric_seconds"),
         *("breaker_seconds", "gpu_hours", "wall_seconds", "idle_seconds", "steps"),
-        *("output_bytes", "disk_bytes"),
+        *("output_bytes", "disk_bytes", "jobs"),
     }
 )
 _LEAST: Final[Mapping[str, float]] = {
