@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
@@ -57,20 +57,14 @@ TOP_LEVEL: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class GroupShare:
-    """`project.share` as `{group: read | write}`."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-    group: Literal["read", "write"] = "read"
-
-
-@dataclass(frozen=True, slots=True)
 class ProjectSettings:
     """`project`."""
 
     name: str = "autoexp"
     base_output_dir: str = "outputs"
-    share: Literal["private", "group"] | GroupShare = "private"
+    share: (
+        Literal["private", "group"] | dict[Literal["group"], Literal["read", "write"]]
+    ) = "private"
     """Who else may read, or write, what jobs leave."""
     mask: MaskRules = NO_RULES
 
