@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from autoexp_tui.model.specs import Hole
 from autoexp_tui.sweep.expand import MOST_HOLES, expand, expand_sweep, list_holes
 from autoexp_tui.sweep.points import (
-    DeferredFilter,
+    SweepFilter,
     SweepRefused,
     find_fault_of_name,
     format_in_name,
@@ -163,7 +163,7 @@ def test_a_hole_keeps_its_values_its_stage_and_its_filter() -> None:
     config = {"lr": 1, "start_conditions": [], "_meta": {"note": "x"}}
     found, _ = holes({"configs": [config], "filter": "lr > 1"})
     assert dict(found[0].parameters) == {"lr": 1}
-    mark = DeferredFilter("${x} > 1", "sweep.filter")
+    mark = SweepFilter("${x} > 1", "sweep.filter")
     found, _ = holes({"params": {"lr": [1, 2]}}, {1: mark})
     assert [(one.parameters, one.filter) for one in found] == [({"lr": 2}, "${x} > 1")]
     for count in (MOST_HOLES + 5, 10_050):  # no more than fit a plan

@@ -42,7 +42,7 @@ from autoexp_tui.planning.validate import (
 )
 from autoexp_tui.sweep.expand import Expansion, expand, list_holes
 from autoexp_tui.sweep.families import Families, UnusableJob, find_origins, label_point
-from autoexp_tui.sweep.points import DeferredFilter, Origins, SweepPoint, SweepRefused
+from autoexp_tui.sweep.points import Origins, SweepFilter, SweepPoint, SweepRefused
 from autoexp_tui.text.spelling import plural
 
 _HELD_VIEWS: Final = 64
@@ -67,7 +67,7 @@ class Resolution:
         """`session`: what the config says without any point."""
         self.families = Families(expansion.points, expansion.removed)
         self.drafts: dict[int, Draft] = {}
-        self.dropped: dict[int, DeferredFilter] = {}
+        self.dropped: dict[int, SweepFilter] = {}
         """Position -> the filter that dropped it after composing."""
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []

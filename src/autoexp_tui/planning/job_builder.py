@@ -65,7 +65,7 @@ from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     NOTES,
     STAGE,
-    DeferredFilter,
+    SweepFilter,
     SweepPoint,
     find_fault_of_name,
     format_in_name,
@@ -329,7 +329,7 @@ class JobBuilder:
         own = draft.identity, view
         return Substitution(self._world, draft.at, mount, own, is_final=True, read=read)
 
-    def _find_undecided(self, draft: Draft) -> Sequence[DeferredFilter]:
+    def _find_undecided(self, draft: Draft) -> Sequence[SweepFilter]:
         """The filters that need what other jobs, or the job's name, put into it.
 
         The others are decided without those (DroppedJob: one says no), so that a family
@@ -362,13 +362,13 @@ class JobBuilder:
                 raise DroppedJob(mark)
         return undecided
 
-    def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
+    def _holds(self, mark: SweepFilter, point: SweepPoint, view: ConfigView) -> bool:
         return is_kept_by(
             mark.text, point.parameters, self._names_in_filters, view.interpolate
         )
 
     def _filter(
-        self, draft: Draft, view: ConfigView, marks: Sequence[DeferredFilter]
+        self, draft: Draft, view: ConfigView, marks: Sequence[SweepFilter]
     ) -> None:
         """Raise DroppedJob where a filter says no; one in doubt keeps the job."""
         for mark in marks:

@@ -25,7 +25,7 @@ from autoexp_tui.planning.ports import ConfigView
 from autoexp_tui.sweep.families import Families, SiblingNotFound
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
-    DeferredFilter,
+    SweepFilter,
     format_in_name,
     plain_key,
     shorten_text,
@@ -232,9 +232,9 @@ ATTRIBUTES: Final = (
 class DroppedJob(Exception):
     """A job that was asked for is not in the plan: its filter dropped it."""
 
-    def __init__(self, mark: DeferredFilter, faults: Sequence[Problem] = ()) -> None:
+    def __init__(self, mark: SweepFilter, faults: Sequence[Problem] = ()) -> None:
         """`faults`: what is wrong with filters that had their turn before."""
-        super().__init__(f"removed by the filter `{mark.text}` at {mark.where}")
+        super().__init__(f"removed by {mark}")
         self.mark = mark
         self.faults = faults
 

@@ -23,8 +23,8 @@ from autoexp_tui.sweep.points import (
     STAGE,
     Axis,
     Coordinate,
-    DeferredFilter,
-    RemovedPoint,
+    Removed,
+    SweepFilter,
     SweepPoint,
     SweepRefused,
     find_stage,
@@ -50,7 +50,7 @@ from autoexp_tui.sweep.schema import (
 @dataclass(frozen=True, slots=True)
 class Expansion:
     points: tuple[SweepPoint, ...]
-    removed: tuple[RemovedPoint, ...] = ()
+    removed: tuple[Removed, ...] = ()
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -94,7 +94,7 @@ def expand(sweep: Mapping[str, object] | None) -> Expansion:
 @dataclass(slots=True)
 class _Expander:
     _accumulated: frozenset[str]
-    removed: list[RemovedPoint] = field(default_factory=list)
+    removed: list[Removed] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def expand_node(
@@ -162,7 +162,7 @@ class _Expander:
         if node.filter is True or not made:
             return made
         if isinstance(node.filter, str) and is_deferred(node.filter):
-            mark = DeferredFilter(node.filter, where)
+            mark = SweepFilter(node.filter, where)
             return [
                 replace(fragment, deferred=(*fragment.deferred, mark))
                 for fragment in made
@@ -187,8 +187,7 @@ class _Expander:
             if _is_kept(test, seen):
                 kept.append(fragment)
             else:
-                place = fragment.coordinates
-                self.removed.append(RemovedPoint(own, place, text, where))
+                self.removed.append((fragment, SweepFilter(text, where)))
         return kept
 
 
@@ -322,25 +321,22 @@ _MOST_TEXT: Final = 200
 
 
 def list_holes(
-    expansion: Expansion, dropped: Mapping[int, DeferredFilter]
+    expansion: Expansion, dropped: Mapping[int, SweepFilter]
 ) -> tuple[tuple[Hole, ...], int]:
     """The holes (`dropped`: after composing), and how many more there are than kept."""
-    taken = [(one.parameters, one.filter, one.where) for one in expansion.removed]
-    taken += (
-        (expansion.points[at].parameters, mark.text, mark.where)
-        for at, mark in sorted(dropped.items())
-    )
+    taken = list(expansion.removed)
+    taken += ((expansion.points[at], mark) for at, mark in sorted(dropped.items()))
     holes = tuple(_build_hole(*one) for one in taken[:MOST_HOLES])
     return holes, len(taken) - len(holes)
 
 
-def _build_hole(parameters: Mapping[str, object], text: str, where: str) -> Hole:
+def _build_hole(point: SweepPoint, mark: SweepFilter) -> Hole:
     kept: dict[str, Scalar] = {}
-    for key, value in parameters.items():
+    for key, value in point.parameters.items():
         if plain_key(key) in NOT_OVERRIDES:
             continue
         if isinstance(value, str):
             kept[plain_key(key)] = value[:_MOST_TEXT]
         elif isinstance(value, bool | int | float | None):
             kept[plain_key(key)] = value
-    return Hole(parameters=kept, stage=find_stage(parameters), filter=text, where=where)
+    return Hole(parameters=kept, stage=point.stage, filter=mark.text, where=mark.where)

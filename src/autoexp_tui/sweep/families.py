@@ -26,7 +26,8 @@ from autoexp_tui.sweep.points import (
     Coordinate,
     Entries,
     Origins,
-    RemovedPoint,
+    Removed,
+    SweepFilter,
     SweepPoint,
     format_in_name,
     format_word,
@@ -58,7 +59,7 @@ class Pattern:
     stage: str | None
     index: int | None
 
-    def fits(self, point: SweepPoint | RemovedPoint) -> bool:
+    def fits(self, point: SweepPoint) -> bool:
         """Whether a point is what is wanted; an index is not looked at."""
         return all(
             point.stage == value
@@ -122,7 +123,7 @@ def find_family_key(point: SweepPoint) -> object:
     return tuple(key)
 
 
-def _list_comparable(point: SweepPoint | RemovedPoint) -> Mapping[str, object]:
+def _list_comparable(point: SweepPoint) -> Mapping[str, object]:
     """The parameters that tell families of points made by hand apart."""
     return {
         plain_key(key): value
@@ -133,7 +134,7 @@ def _list_comparable(point: SweepPoint | RemovedPoint) -> Mapping[str, object]:
 
 def is_sibling(
     point: SweepPoint,
-    other: SweepPoint | RemovedPoint,
+    other: SweepPoint,
     keys: frozenset[str],
     words: Mapping[str, frozenset[str]],
 ) -> bool:
@@ -199,7 +200,7 @@ class Families:
     def __init__(
         self,
         points: Sequence[SweepPoint],
-        removed: Sequence[RemovedPoint] = (),
+        removed: Sequence[Removed] = (),
     ) -> None:
         """`removed`: what filters took, to explain what cannot be found."""
         self.points = points
@@ -284,9 +285,9 @@ class Families:
         wanted = self._parse_pattern(pattern)
         if found := self._list_fitting(wanted):
             return found
-        gone = next((one for one in self._removed if wanted.fits(one)), None)
+        gone = (mark for one, mark in self._removed if wanted.fits(one))
         hint = did_you_mean(wanted.stage or "", self.stages, "stages")
-        hint = _explain_removal(gone) if gone else hint
+        hint = next(map(_explain_removal, gone), hint)
         raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
 
     def find(self, pattern: str, current: int) -> int:
@@ -351,9 +352,9 @@ class Families:
             return "it is that job itself: its own values need no `sibling`, as {name}"
         if wanted.index is not None:
             return f"indices go from 0 to {max(self._by_index, default=0)}"
-        for removed in self._removed:
+        for removed, mark in self._removed:
             if wanted.fits(removed) and is_sibling(point, removed, keys, words):
-                return _explain_removal(removed)
+                return _explain_removal(mark)
         unknown = sorted(keys - {STAGE, *self._known_keys})
         if unknown:
             return did_you_mean(unknown[0], self._known_keys, "keys")
@@ -394,8 +395,8 @@ def _format_nothing(pattern: str) -> str:
     return f"No sibling found matching pattern: {pattern}"
 
 
-def _explain_removal(gone: RemovedPoint) -> str:
-    return f"it was removed by the filter `{gone.filter}` at {gone.where}"
+def _explain_removal(mark: SweepFilter) -> str:
+    return f"it was removed by {mark}"
 
 
 def find_origins(

@@ -101,9 +101,12 @@ class Coordinate:
 
 
 @dataclass(frozen=True, slots=True)
-class DeferredFilter:
+class SweepFilter:
     text: str
     where: str
+
+    def __str__(self) -> str:
+        return f"the filter `{self.text}` at {self.where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ class SweepPoint:
     parameters: Mapping[str, object] = field(default_factory=dict)
     coordinates: tuple[Coordinate, ...] = ()
     """One for each axis on the way; empty for a point made by hand."""
-    deferred: tuple[DeferredFilter, ...] = ()
+    deferred: tuple[SweepFilter, ...] = ()
+    """Those that need the job's config."""
     base: int | None = None
     """The index of the base job of a derived one, unless a filter took that."""
 
@@ -129,19 +133,8 @@ class SweepPoint:
         return {one.axis.address: one.position for one in self.coordinates}
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedPoint:
-    """A point, or a part of one, that a filter took away."""
-
-    parameters: Mapping[str, object]
-    coordinates: tuple[Coordinate, ...]
-    filter: str
-    where: str
-
-    @property
-    def stage(self) -> str:
-        """The stage that it would have had."""
-        return find_stage(self.parameters)
+Removed: TypeAlias = tuple[SweepPoint, SweepFilter]
+"""A point, or a part of one, and what took it away."""
 
 
 class SweepRefused(Findings, ValueError):
