@@ -61,6 +61,14 @@ def main(argv: Sequence[str]) -> int:
         if states & _NOT_SUBMITTED if args.rest else states <= {JobState.PLANNED}:
             handle.send(Submit(jobs=chosen), by="autoexp-run")
 
+    def tell_end(snapshot: Snapshot) -> int | None:
+        """A research loop is told of in words of its own."""
+        if "research" not in snapshot.parts:
+            return None
+        from autoexp_tui.cli import research
+
+        return research.tell_end(snapshot, as_json=options.json)
+
     again = "autoexp-monitor" if handle.role == "viewer" else "autoexp-run"
     return follow(
         handle,
@@ -68,17 +76,8 @@ def main(argv: Sequence[str]) -> int:
         again,
         begin=submit,
         chosen=frozenset(chosen),
-        tell_end=lambda snapshot: _tell_end(snapshot, as_json=options.json),
+        tell_end=tell_end,
     )
-
-
-def _tell_end(snapshot: Snapshot, *, as_json: bool) -> int | None:
-    """A research loop is told of in words of its own."""
-    if "research" not in snapshot.parts:
-        return None
-    from autoexp_tui.cli.research import tell_end
-
-    return tell_end(snapshot, as_json=as_json)
 
 
 def _open(

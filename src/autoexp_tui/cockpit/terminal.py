@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 from textual.drivers.linux_driver import LinuxDriver
 
 from autoexp_tui.cockpit.spans import outside
+from autoexp_tui.cockpit.state.reasons import count_needs
 from autoexp_tui.cockpit.state.session import ENDED_BADLY, Look
-from autoexp_tui.cockpit.widgets import bars
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import plural, size
 
@@ -169,7 +169,10 @@ class Notifier:
     def show_title(self) -> None:
         """Name the terminal's window by how far the session is; tmux takes it as its
         own."""
-        text = bars.format_title(self._model.session, self._model.groups)
+        session, number = self._model.session, count_needs(self._model.groups)
+        done = f"{session.count(Look.DONE)}/{len(session.jobs)}"
+        needs = f" !{number}" if number else ""
+        text = f"{done}{needs} {outside(session.snapshot.name, 40)}"
         if not self._quiet and text != self._title:
             self._title = text
             self._write(f"{ESC}]2;{clean(text, limit=80)}{BEL}")

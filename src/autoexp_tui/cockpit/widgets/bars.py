@@ -28,8 +28,8 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state import session as views
 from autoexp_tui.cockpit.state.forecast import format_end
-from autoexp_tui.cockpit.state.reasons import CauseGroup, count_needs, describe_needs
-from autoexp_tui.cockpit.state.session import Look, SessionView
+from autoexp_tui.cockpit.state.reasons import describe_needs
+from autoexp_tui.cockpit.state.session import SessionView
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
 from autoexp_tui.model.wording import short
 from autoexp_tui.text.spelling import (
@@ -183,14 +183,6 @@ def render_counts(session: SessionView, cells: int, *, apart: bool = False) -> L
             return join([head, *parts], gap)
     tallies = views.render_tallies(session.counts, apart=apart)
     return cut(join([head, *tallies], "  "), cells)
-
-
-def format_title(session: SessionView, groups: tuple[CauseGroup, ...]) -> str:
-    """`61/120 !16`, for the terminal's title."""
-    number = count_needs(groups)
-    name = outside(session.snapshot.name, 40)
-    done = f"{session.count(Look.DONE)}/{len(session.jobs)}"
-    return f"{done}{f' !{number}' if number else ''} {name}"
 
 
 def list_hints(
