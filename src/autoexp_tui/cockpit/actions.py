@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
@@ -72,9 +72,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import Plan
-
-Files: TypeAlias = Sequence[tuple[str, str]]
-"""Path and text of each file that belongs to an approval."""
 
 
 _DOING: Final[Mapping[type[Command], str]] = {
@@ -394,11 +391,12 @@ class Actions:
             self._app.notify(f"its files {_CHANGED}", severity="warning")
         return True
 
-    async def _read_shown(self, job: JobView) -> Files:
+    async def _read_shown(self, job: JobView) -> Sequence[tuple[str, str]]:
+        """Path and text of each file that belongs to an approval."""
         approvals = job.record.spec.start_conditions
         shown = [one.show_files for one in approvals if isinstance(one, Approval)]
 
-        def read() -> Files:
+        def read() -> Sequence[tuple[str, str]]:
             return [(path, read_clean(path)) for paths in shown for path in paths]
 
         return await self._context.background.fetch(f"approval {job.name}", read)

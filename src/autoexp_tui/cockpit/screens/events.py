@@ -212,7 +212,6 @@ class EffectPane(TextPane):
     """All of one entry: the exact words sent and answered."""
 
     name_in_table = "effect"
-    number = ""
     heading = "As sent, and what it said"
 
     entry: Entry | None = None

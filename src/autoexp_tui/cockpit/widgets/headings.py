@@ -245,10 +245,8 @@ class WaitingPane(HeadingsPane):
     heading = "Waiting"
     nothing = " Nothing waits."
 
-    def __init__(self, context: CockpitContext, **options: Any) -> None:
-        super().__init__(context, **options)
-        self.groups: tuple[WaitGroup, ...] = ()
-        self._waiting: list[JobView] = []
+    groups: tuple[WaitGroup, ...] = ()
+    _waiting: Sequence[JobView] = ()
 
     def renew(self) -> None:
         waiting = [one for one in self.model.session.jobs if one.look in WAITING]
