@@ -73,8 +73,8 @@ class Outline(ABC):
         """Where the files of a row are; absolute."""
 
     def name_row(self, key: str) -> str:
-        """What a row is called, for the title of its detail."""
-        return key
+        """What a row is called in the title of its detail: its key without a kind."""
+        return key.partition(":")[2] if ":" in key else key
 
     def render_state(self, state: State, told: str = "") -> Line:
         """What a row is, and why."""

@@ -199,9 +199,6 @@ class ResearchOutline(Outline):
         of = {"call": f"{DECISION}/{name}", "line": name.partition(":")[2]}
         return of.get(kind, name)
 
-    def name_row(self, key: str) -> str:
-        return key.partition(":")[2]
-
     def find_jobs(self, key: str) -> tuple[JobView, ...]:
         run, call = self.find_run(key), self.find_call(key)
         if run is not None:
