@@ -11,8 +11,7 @@ import pytest
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, LOG_CHUNK, SEARCH, FoundFile, LogChunk
-from autoexp_tui.engine.run_telemetry import MOST_METRICS
-from autoexp_tui.engine.telemetry import Telemetry, count_points
+from autoexp_tui.engine.telemetry import MOST_METRICS, Telemetry, count_points
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.facts import MetricFact, MetricKey

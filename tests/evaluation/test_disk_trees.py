@@ -14,8 +14,7 @@ from autoexp_tui.evaluation.sweep import build_environment
 from autoexp_tui.tree.effects import WriteViews
 from autoexp_tui.tree.ports import GitWork
 from autoexp_tui.tree.views import list_comparison, list_search
-from autoexp_tui.worktrees.refs import list_refs
-from autoexp_tui.worktrees.tree_repository import Git
+from autoexp_tui.worktrees.tree_repository import Git, list_refs
 from tests.evaluation.one_evaluation import (
     GAIN,
     OneEvaluation,

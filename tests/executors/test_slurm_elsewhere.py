@@ -12,7 +12,7 @@ import pytest
 
 from autoexp_tui.engine.executor_port import Task, TaskPhase, TaskReport
 from autoexp_tui.executors import supervisors
-from autoexp_tui.executors.slurm.task_memory import RELEASE_WAITS
+from autoexp_tui.executors.slurm.judgement import RELEASE_WAITS
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage import trust
 from autoexp_tui.storage.processes import Identity

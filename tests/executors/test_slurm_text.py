@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoexp_tui.engine.executor_port import TaskPhase
 from autoexp_tui.executors.slurm.text import (
     AccountRow,
     ClusterFacts,
     QueueRow,
-    Standing,
     build_sacct,
     build_squeue,
     format_queue_name,
@@ -54,19 +54,19 @@ SACCT = f"""\
 12|12|NODE_FAIL|0:0|1795200863|1795200863|1795200878|n[1-4]|nf
 """
 
-STATES: dict[str, tuple[Standing, Cause | None]] = {
-    "PENDING CONFIGURING REQUEUED REQUEUE_HOLD SPECIAL_EXIT": (Standing.QUEUED, None),
-    "RUNNING COMPLETING SIGNALING STAGE_OUT": (Standing.RUNNING, None),
-    "SUSPENDED STOPPED": (Standing.SUSPENDED, None),
-    "COMPLETED FAILED": (Standing.ENDED, None),
-    "CANCELLED CANCELLED+": (Standing.ENDED, Cause.USER),
-    "TIMEOUT DEADLINE": (Standing.ENDED, Cause.TIMEOUT),
-    "OUT_OF_MEMORY": (Standing.ENDED, Cause.OUT_OF_MEMORY),
-    "NODE_FAIL BOOT_FAIL RECONFIG_FAIL": (Standing.ENDED, Cause.NODE_FAIL),
-    "PREEMPTED": (Standing.ENDED, Cause.PREEMPTED),
-    "REVOKED": (Standing.ENDED, Cause.LOST),
-    "LAUNCH_FAILED": (Standing.ENDED, Cause.SUBMIT_ERROR),
-    "MELTING 12 completed_": (Standing.UNKNOWN, None),
+STATES: dict[str, tuple[TaskPhase, Cause | None]] = {
+    "PENDING CONFIGURING REQUEUED REQUEUE_HOLD SPECIAL_EXIT": (TaskPhase.QUEUED, None),
+    "RUNNING COMPLETING SIGNALING STAGE_OUT": (TaskPhase.RUNNING, None),
+    "SUSPENDED STOPPED": (TaskPhase.SUSPENDED, None),
+    "COMPLETED FAILED": (TaskPhase.ENDED, None),
+    "CANCELLED CANCELLED+": (TaskPhase.ENDED, Cause.USER),
+    "TIMEOUT DEADLINE": (TaskPhase.ENDED, Cause.TIMEOUT),
+    "OUT_OF_MEMORY": (TaskPhase.ENDED, Cause.OUT_OF_MEMORY),
+    "NODE_FAIL BOOT_FAIL RECONFIG_FAIL": (TaskPhase.ENDED, Cause.NODE_FAIL),
+    "PREEMPTED": (TaskPhase.ENDED, Cause.PREEMPTED),
+    "REVOKED": (TaskPhase.ENDED, Cause.LOST),
+    "LAUNCH_FAILED": (TaskPhase.ENDED, Cause.SUBMIT_ERROR),
+    "MELTING 12 completed_": (TaskPhase.UNKNOWN, None),
 }
 
 

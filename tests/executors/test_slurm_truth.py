@@ -17,13 +17,14 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
 )
 from autoexp_tui.executors.slurm.judgement import (
+    GRACE_SECONDS,
     QUICK_SECONDS,
     SKEW_SECONDS,
     WORD_SECONDS,
+    TaskMemory,
     report,
 )
-from autoexp_tui.executors.slurm.task_memory import GRACE_SECONDS, TaskMemory
-from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, Standing, parse_state
+from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, parse_state
 from autoexp_tui.executors.slurm.watch import QueueWatch
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
@@ -72,7 +73,7 @@ def row(
     word: str, reason: str = "", nodes: str = "n1", starts_at: float | None = None
 ) -> QueueRow:
     state = parse_state(word)
-    expected = 99.0 if state.standing is Standing.QUEUED else 4.0
+    expected = 99.0 if state.standing is TaskPhase.QUEUED else 4.0
     return QueueRow(
         id="7",
         state=state,

@@ -77,8 +77,10 @@ class Fence:
             (self.base / "cand/e1", self.base / "eval/e1/output"),
             self.base / "private/home",
             self.base / "private/tmp",
-            (*list_system_paths(), self.base / "tool", *self.python.prefixes),
-            (self.base / "login.json",),
+            (
+                *(*list_system_paths(), self.base / "tool", *self.python.prefixes),
+                self.base / "login.json",
+            ),
             network,
             file_bytes=1 << 20,
             descriptors=64,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.conditions.jobs import Op
-from autoexp_tui.engine.run_telemetry import RunTelemetry
+from autoexp_tui.engine.telemetry import RunTelemetry
 from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Curve

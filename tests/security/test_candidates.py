@@ -14,8 +14,7 @@ from autoexp_tui.evaluation.requests import Request
 from autoexp_tui.evaluation.steps import StepFailed
 from autoexp_tui.model.agents import AgentSpec, Limits
 from autoexp_tui.worktrees.readiness import open_repository
-from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import Git, Place
+from autoexp_tui.worktrees.tree_repository import Git, Place, list_refs, update_ref
 from tests.worktrees.conftest import call_git, write_files
 
 FILES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.storage.table_columns import keep_columns, read_columns
+from autoexp_tui.storage.user_files import keep_columns, read_columns
 
 
 @pytest.fixture

@@ -13,8 +13,13 @@ from pathlib import Path
 from autoexp_tui.model.ids import digest
 from autoexp_tui.storage.repository import GitFailed
 from autoexp_tui.worktrees.checkouts import add_worktree
-from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    Place,
+    TreeRepository,
+    list_refs,
+    update_ref,
+)
 from tests.support.sim_tally import Danger
 
 CALL_RATE = 0.01

@@ -29,8 +29,7 @@ from autoexp_tui.tree.state import Artifact, Judgement, Leftover, Node, Tree
 from autoexp_tui.tree.views import list_search
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.promotion import list_cleanup, promote, retry_cleanup
-from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import Place
+from autoexp_tui.worktrees.tree_repository import Place, list_refs, update_ref
 from tests.support.fake_script import AGENT, SOUND, RunScript, Write, script_call
 from tests.support.sim_git import MemoryGit
 from tests.tree.fake_trees import FakeTrees

@@ -19,8 +19,7 @@ from autoexp_tui.worktrees.candidates import (
 )
 from autoexp_tui.worktrees.checkouts import add_worktree, restore_worktree
 from autoexp_tui.worktrees.promotion import prune
-from autoexp_tui.worktrees.refs import update_ref
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository, update_ref
 from tests.worktrees.conftest import (
     CANDIDATE,
     RULES,

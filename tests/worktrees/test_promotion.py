@@ -15,8 +15,13 @@ from autoexp_tui.tree.state import Leftover
 from autoexp_tui.worktrees import checkouts
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.promotion import finalize, promote, prune, retry_cleanup
-from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    Place,
+    TreeRepository,
+    list_refs,
+    update_ref,
+)
 from tests.worktrees.conftest import (
     CANDIDATE,
     call_git,

@@ -8,13 +8,15 @@ import pytest
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.repository import GitFailed
-from autoexp_tui.worktrees.refs import (
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    Place,
     RefMoved,
+    TreeRepository,
     list_refs,
     require_unused_run,
     update_ref,
 )
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 from tests.worktrees.conftest import call_git
 
 REF = "refs/tree/r1/n3"

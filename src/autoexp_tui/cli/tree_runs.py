@@ -29,8 +29,13 @@ from autoexp_tui.tree.options import TreeOptions, read_options
 from autoexp_tui.tree.views import OF_THE_RUN
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.readiness import check_repository, open_repository
-from autoexp_tui.worktrees.refs import list_refs, require_unused_run
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    Place,
+    TreeRepository,
+    list_refs,
+    require_unused_run,
+)
 
 if TYPE_CHECKING:
     from autoexp_tui.model.masking import Share

@@ -165,8 +165,8 @@ def _build_options(
 _LATER: Final = {
     "details": "executors.job_details.read_job_details",
     "checkpoints": "storage.checkpoint_files.look_for_checkpoints",
-    "read_columns": "storage.table_columns.read_columns",
-    "keep_columns": "storage.table_columns.keep_columns",
+    "read_columns": "storage.user_files.read_columns",
+    "keep_columns": "storage.user_files.keep_columns",
     "read_curves": "cli.curves.read_curves",
     "plan_growth": "cli.growth.plan_growth",
     "store_growth": "cli.growth.store_growth",

@@ -48,8 +48,7 @@ from autoexp_tui.worktrees.candidates import (
 )
 from autoexp_tui.worktrees.checkouts import remove_worktree, restore_worktree
 from autoexp_tui.worktrees.diffs import format_stat
-from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import Git
+from autoexp_tui.worktrees.tree_repository import Git, list_refs, update_ref
 
 ROLE: Final = "research"
 """Whose changes of code are taken."""

@@ -14,8 +14,7 @@ from autoexp_tui.research.state import PART, find_research
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.text.spelling import plural
 from autoexp_tui.worktrees.readiness import open_repository
-from autoexp_tui.worktrees.refs import update_ref
-from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, TreeRepository, update_ref
 
 if TYPE_CHECKING:
     from autoexp_tui.research.state import Research

@@ -77,8 +77,13 @@ from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.diffs import format_stat, list_changes
 from autoexp_tui.worktrees.promotion import list_cleanup, promote, prune, retry_cleanup
 from autoexp_tui.worktrees.readiness import check_repository, open_repository
-from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    Place,
+    TreeRepository,
+    list_refs,
+    update_ref,
+)
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.ports import Planner

@@ -38,8 +38,7 @@ from autoexp_tui.worktrees.candidates import (
 )
 from autoexp_tui.worktrees.checkouts import restore_worktree
 from autoexp_tui.worktrees.diffs import Diff, read_diff
-from autoexp_tui.worktrees.refs import list_refs, update_ref
-from autoexp_tui.worktrees.tree_repository import Git
+from autoexp_tui.worktrees.tree_repository import Git, list_refs, update_ref
 
 REVIEW: Final[Mapping[str, Any]] = {
     "type": "object",

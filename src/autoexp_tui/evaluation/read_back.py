@@ -65,8 +65,7 @@ def render_directory(directory: Path) -> Path:
 def validate_directory(directory: Path) -> list[Finding]:
     """Check it, and write VALIDATION_REPORT.md; refs are looked up where the repository
     is there."""
-    from autoexp_tui.worktrees.refs import list_refs
-    from autoexp_tui.worktrees.tree_repository import Git
+    from autoexp_tui.worktrees.tree_repository import Git, list_refs
 
     search, repository = read_search(directory), find_repository(directory)
     ground = _Ground(directory, list_refs(Git(repository)) if repository else {})

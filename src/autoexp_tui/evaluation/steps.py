@@ -31,8 +31,7 @@ from autoexp_tui.storage.atomic import explain, make_directory
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.checkouts import build_environment
-from autoexp_tui.worktrees.refs import list_refs
-from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository, list_refs
 
 _DAYS = 7 * 86_400.0
 _TAIL = 2000

@@ -44,8 +44,6 @@ class Profile:
     """Its TMPDIR, writable too."""
     readable: tuple[Path, ...] = ()
     """Files and directories to read and to run; those that do not exist count not."""
-    logins: tuple[Path, ...] = ()
-    """Files of the user to read and never to change."""
     network: Network = "none"
     file_bytes: int = 16 << 30
     """Of each file that is written, a redirected output included."""
@@ -62,7 +60,7 @@ class Profile:
 
     def list_readable(self) -> tuple[Path, ...]:
         """What it may read beside what it may write, each once."""
-        return tuple(dict.fromkeys((*self.readable, *self.logins)))
+        return tuple(dict.fromkeys(self.readable))
 
 
 class Isolation(ABC):

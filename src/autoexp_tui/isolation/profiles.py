@@ -33,7 +33,7 @@ def make_agent_profile(
     its own; reads the system, this Python, `program` (what the agent's command is) and
     `readable`; its `logins` read-only; TCP to port 443, of whatever host."""
     paths = (*list_program_paths(program), *readable) if program else readable
-    return _make_profile((worktree,), private, paths, logins, (443,), **limits)
+    return _make_profile((worktree,), private, (*paths, *logins), (443,), **limits)
 
 
 def make_evaluation_profile(
@@ -47,14 +47,13 @@ def make_evaluation_profile(
     """A candidate's: as of an agent, with the directory `output` for its results, and
     without a login and a network."""
     own = (worktree, output)
-    return _make_profile(own, private, readable, (), "none", **limits)
+    return _make_profile(own, private, readable, "none", **limits)
 
 
 def _make_profile(
     writable: Sequence[Path],
     private: Path,
     readable: Sequence[Path],
-    logins: Sequence[Path],
     network: Network,
     **limits: int,
 ) -> Profile:
@@ -64,7 +63,6 @@ def _make_profile(
         _make_absolute(private / "home"),
         _make_absolute(private / "tmp"),
         tuple(map(_make_absolute, paths)),
-        tuple(map(_make_absolute, logins)),
         network,
         **limits,
     )

@@ -1,21 +1,30 @@
-"""What is kept of this user outside of sessions: known places, a key, crash logs. The
-list of places (`state-dirs`) only helps to find sessions again: one that cannot be read
-is empty, one that cannot be written is done without."""
+"""What is kept of this user outside of sessions: known places, columns of tables, a
+key, crash logs. The list of places (`state-dirs`) only helps to find sessions again:
+one that cannot be read is empty, one that cannot be written is done without."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
+from typing import Final
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.pools import ask_all
-from autoexp_tui.storage.atomic import link_new, make_directory, make_private
+from autoexp_tui.storage.atomic import (
+    explaining,
+    link_new,
+    make_directory,
+    make_private,
+    write_atomic,
+)
 from autoexp_tui.storage.trust import open_checked, read_checked
 
 ANSWER_SECONDS = 2.0
@@ -100,3 +109,58 @@ def write_crash_log(text: str, name: str, directory: Path) -> Path:
     with os.fdopen(handle, "wb") as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     return Path(path)
+
+
+_MOST_CONFIGS: Final = 200
+_MOST_BYTES: Final = 1 << 20
+
+
+def read_columns(config: str) -> Sequence[str]:
+    """The ids of the columns that a person chose for the table of a config, none where
+    nobody chose any: `columns.json`, `{"version": 1, "configs": {CONFIG: [ID, ...]}}`,
+    the newest last. Raises EnvironmentFailed: it cannot be read, or is none of ours."""
+    file = find_user_file("columns.json")
+    return _read_choices(file).get(config, ()) if file is not None else ()
+
+
+def keep_columns(config: str, columns: Sequence[str]) -> None:
+    """Remember a config's columns, none for the usual ones; what cannot be read is put
+    aside as `columns.json.bad`; raises EnvironmentFailed."""
+    file = find_user_file("columns.json")
+    if file is None:
+        raise EnvironmentFailed("there is no home directory", "$HOME")
+    try:
+        known = dict(_read_choices(file))
+    except EnvironmentFailed:
+        known = {}
+        with suppress(OSError):
+            os.replace(file, f"{file}.bad")
+    known.pop(config, None)
+    if columns:
+        known[config] = tuple(columns)
+    newest = dict([*known.items()][-_MOST_CONFIGS:])
+    make_directory(file.parent)
+    data = json.dumps({"version": 1, "configs": newest}, indent=1).encode()
+    write_atomic(file, data, durable=False)
+
+
+def _read_choices(file: Path) -> Mapping[str, Sequence[str]]:
+    with explaining(file, "read"):
+        try:
+            data = read_checked(file, "own", _MOST_BYTES)
+        except FileNotFoundError:
+            return {}
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        content = None
+    configs = content.get("configs") if isinstance(content, dict) else None
+    if not isinstance(configs, dict) or not all(map(_is_choice, configs.values())):
+        problem = "this is no list of columns by config"
+        hint = "It is put aside when columns are chosen again."
+        raise EnvironmentFailed(problem, str(file), hint)
+    return {config: tuple(chosen) for config, chosen in configs.items()}
+
+
+def _is_choice(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)

@@ -17,8 +17,14 @@ from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.tree.state import Leftover
 from autoexp_tui.worktrees.candidates import CommitRecord, write_commit
 from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
-from autoexp_tui.worktrees.refs import RefMoved, update_ref
-from autoexp_tui.worktrees.tree_repository import Git, Kind, Place, TreeRepository
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    Kind,
+    Place,
+    RefMoved,
+    TreeRepository,
+    update_ref,
+)
 
 
 def promote(

@@ -27,19 +27,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final, Literal
 
-from autoexp_tui.engine.executor_port import (
-    Accepted,
-    AdoptAnswer,
-    CancelAnswer,
-    Found,
-    PollAnswer,
-    Rejected,
-    Submission,
-    SubmitAnswer,
-    Task,
-    TaskPhase,
-    TaskReport,
-)
+from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.executors.local.start import (
     LocalSettings,
@@ -215,31 +203,35 @@ class LocalExecutor:
         self._missed: dict[str, float] = {}
         """When a token was first looked for in vain, monotonic."""
 
-    def submit(self, submission: Submission) -> SubmitAnswer:
+    def submit(self, submission: port.Submission) -> port.SubmitAnswer:
         """Start a supervisor; a task that is claimed already is left alone."""
         self._missed.pop(submission.token, None)  # what is sent again: looked for anew
         task, *more = submission.tasks
         if more:  # the engine sends them apart
             problem = "tasks are started one by one here"
-            return Rejected(message=problem, cause=Cause.SUBMIT_ERROR)
+            return port.Rejected(message=problem, cause=Cause.SUBMIT_ERROR)
         sent = format_command(task, self._me.host)
         outcome = self._starter.start(submission)
         if outcome is not None:
             return replace(outcome, sent=sent)
-        return Accepted(
+        return port.Accepted(
             executor_ids=(format_executor_id(submission.token),),
             submitted_at=self._clock.utc(),
             sent=sent,
         )
 
-    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+    def poll(self, tasks: Sequence[port.Task]) -> port.PollAnswer:
         """One stat a task that did not change, and a look at its supervisor."""
         self._starter.collect()
         own = self._settings
         explain = cache(partial(explain_queued, own.slots_dir, own.slots, own.gpus))
-        return PollAnswer(reports=tuple(self._report(task, explain) for task in tasks))
+        return port.PollAnswer(
+            reports=tuple(self._report(task, explain) for task in tasks)
+        )
 
-    def _report(self, task: Task, explain: Callable[[int], str]) -> TaskReport:
+    def _report(
+        self, task: port.Task, explain: Callable[[int], str]
+    ) -> port.TaskReport:
         try:
             records = self._cache.read(task.attempt_dir)
             if records.has_copy:
@@ -260,13 +252,13 @@ class LocalExecutor:
             waits = f"on {host}, whose processes cannot be seen from here"
         elif not records.run:
             waits = explain(task.resources.gpus)
-        phase = TaskPhase.RUNNING if records.run else TaskPhase.QUEUED
+        phase = port.TaskPhase.RUNNING if records.run else port.TaskPhase.QUEUED
         return replace(_build_report(task, records, phase), reason=waits)
 
-    def _note_gone(self, task: Task, *, gone: bool) -> float:
+    def _note_gone(self, task: port.Task, *, gone: bool) -> float:
         return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
 
-    def _check_life(self, task: Task, records: AttemptRecords) -> Alive:
+    def _check_life(self, task: port.Task, records: AttemptRecords) -> Alive:
         if records.is_over:
             return Alive.NO
         if records.supervisor is not None:
@@ -276,7 +268,7 @@ class LocalExecutor:
             return check_lock(claim) if life is Alive.UNKNOWN and is_judged else life
         return Alive.YES if _is_starting(task, records) else Alive.NO
 
-    def _report_end(self, task: Task, records: AttemptRecords) -> TaskReport:
+    def _report_end(self, task: port.Task, records: AttemptRecords) -> port.TaskReport:
         run, void = records.run, records.void
         if task.id not in self._gone and run and not run.exited:
             self._kill_left_behind(task, records)
@@ -304,7 +296,7 @@ class LocalExecutor:
         elif records.cancel_ordered and (run is None or run.ending):
             cause = Cause.USER
         return replace(
-            _build_report(task, records, TaskPhase.ENDED),
+            _build_report(task, records, port.TaskPhase.ENDED),
             exited=records.exited,
             cause=cause,
             reason=reason,
@@ -312,22 +304,22 @@ class LocalExecutor:
             tampering=records.tampering,
         )
 
-    def _kill_left_behind(self, task: Task, records: AttemptRecords) -> None:
+    def _kill_left_behind(self, task: port.Task, records: AttemptRecords) -> None:
         run = records.run
         here = run is not None and run.process.is_of_the_boot_of(self._me)
         leader = (run.command_pid, run.command_started) if run and here else (0, "")
         kill_left_behind(task.attempt_dir, leader)
 
-    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+    def cancel(self, tasks: Sequence[port.Task]) -> port.CancelAnswer:
         """Ask each supervisor for the end; one that starts later never begins."""
         problems = [text for text in map(self._cancel, tasks) if text]
-        return CancelAnswer(
+        return port.CancelAnswer(
             ok=not problems,
             sent=f"SIGTERM to {plural(len(tasks), 'supervisor')}",
             said="; ".join(problems),
         )
 
-    def _cancel(self, task: Task) -> str:
+    def _cancel(self, task: port.Task) -> str:
         """What went wrong, empty when nothing did."""
         try:
             make_private(Path(task.attempt_dir))
@@ -345,18 +337,20 @@ class LocalExecutor:
             return f"{task.job}: {error}"
         return ""
 
-    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+    def adopt(self, submissions: Sequence[port.Submission]) -> port.AdoptAnswer:
         """Look for claims and living starts by token."""
         try:
             looks = [(sub, self._find(sub)) for sub in submissions]
         except OSError as error:
-            return AdoptAnswer(error=str(error))
-        return AdoptAnswer(
-            found=tuple(found for _, found in looks if isinstance(found, Found)),
+            return port.AdoptAnswer(error=str(error))
+        return port.AdoptAnswer(
+            found=tuple(found for _, found in looks if isinstance(found, port.Found)),
             absent=tuple(sub.token for sub, found in looks if found == "absent"),
         )
 
-    def _find(self, submission: Submission) -> Found | Literal["absent", "unknown"]:
+    def _find(
+        self, submission: port.Submission
+    ) -> port.Found | Literal["absent", "unknown"]:
         """Claims of our token; raises OSError where records cannot be looked at."""
         task, token = submission.tasks[0], submission.token
         records = read_attempt(task.attempt_dir)
@@ -368,7 +362,7 @@ class LocalExecutor:
         if (claim := records.claim) is not None and claim.token == token:
             self._missed.pop(token, None)
             ids, at = (format_executor_id(token),), claim.claimed_at
-            return Found(token=token, executor_ids=ids, submitted_at=at)
+            return port.Found(token=token, executor_ids=ids, submitted_at=at)
         now, settle = self._clock.monotonic(), self._settings.settle_seconds
         starts = (os.path.join(task.attempt_dir, one) for one in records.task_files)
         if any(_find_submitter(file) not in ("", self._me.host) for file in starts):
@@ -378,15 +372,17 @@ class LocalExecutor:
         return "absent" if now - since >= settle else "unknown"
 
 
-def _is_starting(task: Task, records: AttemptRecords) -> bool:
+def _is_starting(task: port.Task, records: AttemptRecords) -> bool:
     return any(
         is_start_alive(os.path.join(task.attempt_dir, name))
         for name in records.task_files
     )
 
 
-def _build_report(task: Task, records: AttemptRecords, phase: TaskPhase) -> TaskReport:
-    return TaskReport(
+def _build_report(
+    task: port.Task, records: AttemptRecords, phase: port.TaskPhase
+) -> port.TaskReport:
+    return port.TaskReport(
         job=task.job,
         attempt=task.attempt,
         phase=phase,

@@ -1,6 +1,6 @@
 """Runs tasks on a Slurm cluster: `executor_port.Executor` over Slurm's own commands.
 
-What is known of a task stands in one record of it (`task_memory`) and is weighed in
+What is known of a task stands in one record of it and is weighed in
 `judgement`; when the controller is asked, in `watch`; how tasks are sent, in `submit`.
 """
 
@@ -14,19 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.engine.executor_port import (
-    Accepted,
-    AdoptAnswer,
-    CancelAnswer,
-    Found,
-    PollAnswer,
-    Submission,
-    SubmitAnswer,
-    Task,
-    TaskPhase,
-    TaskReport,
-    Uncertain,
-)
+from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine.ports import Clock, Pool
 from autoexp_tui.executors.slurm.commands import (
     CANCEL_RUNNING,
@@ -35,23 +23,21 @@ from autoexp_tui.executors.slurm.commands import (
     explain_uncancelled,
 )
 from autoexp_tui.executors.slurm.judgement import (
+    GRACE_SECONDS,
+    LATE_SECONDS,
     QUICK_SECONDS,
+    RELEASE_WAITS,
     WORD_SECONDS,
+    TaskMemory,
+    Terms,
+    has_failed_to_launch,
     is_ended_by_signal,
     is_left_over,
     is_unlaunched,
     report,
 )
 from autoexp_tui.executors.slurm.submit import SubmitSettings, send
-from autoexp_tui.executors.slurm.task_memory import (
-    GRACE_SECONDS,
-    LATE_SECONDS,
-    RELEASE_WAITS,
-    TaskMemory,
-    Terms,
-    has_failed_to_launch,
-)
-from autoexp_tui.executors.slurm.text import Standing, join_scancel_ids, make_task_ids
+from autoexp_tui.executors.slurm.text import join_scancel_ids, make_task_ids
 from autoexp_tui.executors.slurm.watch import NEVER, Accounts, QueueWatch, Rhythm, Rows
 from autoexp_tui.executors.supervisors import HeldTimes, find_refusal, report_unknown
 from autoexp_tui.model.effect import TaskId
@@ -77,7 +63,7 @@ CERTAIN_SECONDS: Final = 10.0
 ROUNDING_SECONDS: Final = 2.0
 """Slurm tells times in whole seconds."""
 _DAY: Final = 86400.0
-_NOT_TOLD: Final = frozenset({Standing.QUEUED, Standing.SUSPENDED})
+_NOT_TOLD: Final = frozenset({port.TaskPhase.QUEUED, port.TaskPhase.SUSPENDED})
 """How begun tasks stand that a signal does not reach: they are cancelled outright."""
 
 
@@ -154,15 +140,15 @@ class SlurmExecutor:
         """Ask for the cluster's limits, not for long: a session begins after this."""
         self._watch.learn(min(LEARN_SECONDS, self._settings.ask_seconds))
 
-    def submit(self, submission: Submission) -> SubmitAnswer:
+    def submit(self, submission: port.Submission) -> port.SubmitAnswer:
         self._missed.pop(submission.token, None)  # looked for anew
         answer = send(submission, self._settings.submit, self._commands, self._clock)
-        if isinstance(answer, Accepted | Uncertain):
+        if isinstance(answer, port.Accepted | port.Uncertain):
             self._sent_at[submission.token] = self._clock.monotonic()
             self._watch.rhythm.hurried = True
         return answer
 
-    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+    def poll(self, tasks: Sequence[port.Task]) -> port.PollAnswer:
         """A stat a task; the controller is asked when that is due."""
         memories = [self._remember(task) for task in tasks]
         rhythm, fault, self._fault = self._watch.rhythm, self._fault, None
@@ -206,7 +192,7 @@ class SlurmExecutor:
         with self._lock:
             late = tuple(self._list_late(now))
         self._cancel_left_over()
-        return PollAnswer(
+        return port.PollAnswer(
             reports=reports,
             late=late,
             error=self._watch.error,
@@ -216,7 +202,7 @@ class SlurmExecutor:
     def _note_fault(self, _: object, fault: BaseException | None) -> None:
         self._fault = fault
 
-    def _remember(self, task: Task) -> TaskMemory:
+    def _remember(self, task: port.Task) -> TaskMemory:
         with self._lock:
             memory = self._tasks.get(task.id)
             if memory is None:
@@ -267,10 +253,10 @@ class SlurmExecutor:
         """Whether a run has ended as by Slurm, which has not said why yet."""
         watch = self._watch
         row = memory.find_in(watch.rows) or memory.find_in(watch.accounts)
-        has_ended = row is not None and row.state.standing is Standing.ENDED
+        has_ended = row is not None and row.state.standing is port.TaskPhase.ENDED
         return is_ended_by_signal(memory.records) and not has_ended
 
-    def _compute_since(self, those: Iterable[TaskMemory | Submission]) -> float:
+    def _compute_since(self, those: Iterable[TaskMemory | port.Submission]) -> float:
         """UTC from which accounting is asked about what was ordered then."""
         times = [one.ordered_at for one in those if one.ordered_at > 0]
         return min(times, default=self._clock.utc() - _DAY) - MARGIN_SECONDS
@@ -280,7 +266,7 @@ class SlurmExecutor:
         row = memory.find_in(self._watch.rows)
         if row is None:
             return True
-        if row.state.standing is not Standing.ENDED:
+        if row.state.standing is not port.TaskPhase.ENDED:
             return False
         if row.state.word == "CANCELLED":
             return not memory.records.cancel_ordered  # squeue does not tell by whom
@@ -328,13 +314,13 @@ class SlurmExecutor:
             return False
         return memory.word is None
 
-    def _report(self, memory: TaskMemory, terms: Terms, now: float) -> TaskReport:
+    def _report(self, memory: TaskMemory, terms: Terms, now: float) -> port.TaskReport:
         """What is known, unless it calls lost what may not have been able to write."""
         task, sent_at = memory.task, self._sent_at.get(memory.task.token, NEVER)
         with self._lock:
             memory.weigh(self._watch, terms, sent_at=sent_at, me=self._me, now=now)
             found = report(memory)
-        if found.phase is not TaskPhase.ENDED:
+        if found.phase is not port.TaskPhase.ENDED:
             return found
         if found.exited is not None:
             plain = found.cause is None and found.exited.exit_code == 0
@@ -353,7 +339,7 @@ class SlurmExecutor:
         memory.held.note("gone", holds=False, now=now)
         return report_unknown(task, refusal)
 
-    def _list_late(self, now: float) -> Iterator[TaskReport]:
+    def _list_late(self, now: float) -> Iterator[port.TaskReport]:
         """Each once: ends judged without Slurm's word, of which it says another
         cause."""
         watch = self._watch
@@ -361,13 +347,13 @@ class SlurmExecutor:
             if (judged := memory.judged) is None:
                 continue
             row = memory.find_in(watch.rows) or memory.find_in(watch.accounts)
-            ended = row is not None and row.state.standing is Standing.ENDED
+            ended = row is not None and row.state.standing is port.TaskPhase.ENDED
             if ended or now - memory.judged_at > LATE_SECONDS:
                 memory.judged = None
             if row is not None and row.state.cause is Cause.OUT_OF_MEMORY:
                 yield replace(judged, late_cause=row.state.cause)
 
-    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+    def cancel(self, tasks: Sequence[port.Task]) -> port.CancelAnswer:
         """Ask the tasks to end: those that wait are cancelled, those that run told.
 
         A running task has its grace, which Slurm's own cancel does not give; whoever
@@ -396,7 +382,7 @@ class SlurmExecutor:
         ]
         problems += [text for text in failed if text]
         self._watch.rhythm.hurried = True
-        return CancelAnswer(
+        return port.CancelAnswer(
             ok=not problems,
             sent="; ".join(ran.sent for ran in ended + signalled),
             said="; ".join(problems),
@@ -416,7 +402,7 @@ class SlurmExecutor:
     def _run_command(self, *words: str) -> Ran:
         return self._commands.run(words, self._settings.ask_seconds)
 
-    def _write_cancel(self, task: Task) -> str:
+    def _write_cancel(self, task: port.Task) -> str:
         """A start that comes later finds the file, and never begins."""
         try:
             make_private(Path(task.attempt_dir))
@@ -467,7 +453,7 @@ class SlurmExecutor:
         stubborn: list[TaskMemory] = []
         for memory in memories:
             row = memory.find_in(rows)
-            live = row is not None and row.state.standing is not Standing.ENDED
+            live = row is not None and row.state.standing is not port.TaskPhase.ENDED
             asked = live and memory.records.cancel_ordered
             if memory.since.note("asked", holds=asked, now=now) > limit:
                 stubborn.append(memory)
@@ -475,7 +461,7 @@ class SlurmExecutor:
         if stubborn:
             self._run_command("scancel", *_join_names(stubborn)[0])
 
-    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+    def adopt(self, submissions: Sequence[port.Submission]) -> port.AdoptAnswer:
         """Look for claims, then ask the queue and accounting by name."""
         claims: dict[str, str] = {}
         """By token, the job id that a task of the submission was claimed under."""
@@ -486,17 +472,17 @@ class SlurmExecutor:
                 if claim := next(ours, None):
                     claims[sub.token] = claim.executor_id.partition("_")[0]
         except OSError as error:
-            return AdoptAnswer(error=f"cannot look at the records: {error}")
+            return port.AdoptAnswer(error=f"cannot look at the records: {error}")
         since = self._compute_since(submissions)
         sent = (self._sent_at.get(sub.token, NEVER) for sub in submissions)
         with self._one_at_a_time:  # one answer is for all in doubt
             heard = self._watch.ask_anew(since, max(sent, default=NEVER))
-        found: list[Found] = []
+        found: list[port.Found] = []
         absent: list[str] = []
         for sub in submissions:
             if job_id := claims.get(sub.token) or self._watch.find_job(sub.token):
                 self._missed.pop(sub.token, None)
-                one = Found(
+                one = port.Found(
                     token=sub.token,
                     executor_ids=make_task_ids(job_id, len(sub.tasks)),
                     submitted_at=sub.ordered_at or self._clock.utc(),
@@ -505,7 +491,7 @@ class SlurmExecutor:
             elif heard and self._is_settled(sub.token):
                 absent.append(sub.token)
         said = "" if heard else self._watch.error
-        return AdoptAnswer(found=tuple(found), absent=tuple(absent), error=said)
+        return port.AdoptAnswer(found=tuple(found), absent=tuple(absent), error=said)
 
     def _is_settled(self, token: str) -> bool:
         """Whether the queue has lacked a submission for longer than it forgets."""

@@ -17,16 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.engine.executor_port import (
-    Accepted,
-    Busy,
-    Rejected,
-    Submission,
-    SubmitAnswer,
-    Uncertain,
-    Unexplained,
-    not_prepared,
-)
+from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.report_reducer import name_signal
 from autoexp_tui.executors.local.start import build_task_fields
@@ -94,26 +85,31 @@ class SubmitSettings:
 
 
 def send(
-    submission: Submission, settings: SubmitSettings, commands: Commands, clock: Clock
-) -> SubmitAnswer:
+    submission: port.Submission,
+    settings: SubmitSettings,
+    commands: Commands,
+    clock: Clock,
+) -> port.SubmitAnswer:
     """Write what is needed, and run sbatch once."""
     try:
         arguments = _prepare(submission, settings)
     except AutoexpError as error:
-        return not_prepared(error)
+        return port.not_prepared(error)
     limit = settings.submit_seconds
     ran = commands.run(arguments, limit)
     if ran.missing:
-        return Rejected(message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent)
+        return port.Rejected(
+            message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent
+        )
     if ran.timed_out:
-        return Uncertain(message=ran.explain(limit), sent=ran.sent)
+        return port.Uncertain(message=ran.explain(limit), sent=ran.sent)
     if not ran.ok:
         return _resolve_refusal(ran, submission)
     try:
         job_id = parse_sbatch(ran.stdout)
     except ValueError as error:
-        return Uncertain(message=str(error), sent=ran.sent)
-    return Accepted(
+        return port.Uncertain(message=str(error), sent=ran.sent)
+    return port.Accepted(
         executor_ids=make_task_ids(job_id, len(submission.tasks)),
         submitted_at=clock.utc(),
         sent=ran.sent,
@@ -121,7 +117,7 @@ def send(
     )
 
 
-def _prepare(submission: Submission, settings: SubmitSettings) -> tuple[str, ...]:
+def _prepare(submission: port.Submission, settings: SubmitSettings) -> tuple[str, ...]:
     """All on disk that a submission needs; sbatch's words; raises AutoexpError."""
     tasks, place = submission.tasks, settings.scripts / submission.token
     # Slurm writes beside the job's other logs, or for an array apart.
@@ -158,7 +154,7 @@ def _prepare(submission: Submission, settings: SubmitSettings) -> tuple[str, ...
 
 
 def _build_task(
-    submission: Submission, settings: SubmitSettings, index: int, home: Path
+    submission: port.Submission, settings: SubmitSettings, index: int, home: Path
 ) -> Mapping[str, object]:
     task = submission.tasks[index]
     return {
@@ -178,7 +174,7 @@ def _build_task(
     }
 
 
-def _format_name(submission: Submission) -> str:
+def _format_name(submission: port.Submission) -> str:
     """The job's name; of an array, what the end of its tasks' names has in common."""
     names = [task.job for task in submission.tasks]
     if len(names) == 1:
@@ -194,28 +190,30 @@ _SHELL_ADDS: Final = 128
 """What a shell around sbatch adds to the number of the signal that killed it."""
 
 
-def _resolve_refusal(ran: Ran, submission: Submission) -> SubmitAnswer:
+def _resolve_refusal(ran: Ran, submission: port.Submission) -> port.SubmitAnswer:
     """What a failed sbatch means; one that may have got through first is in doubt."""
     message = extract_complaint(ran.stderr or ran.stdout)
     status = ran.status or 0
     killed_by = -status if status < 0 else status - _SHELL_ADDS
     if 0 < killed_by <= signal.SIGRTMAX:
         problem = f"sbatch was killed by {name_signal(killed_by)}"
-        return Uncertain(message=problem, sent=ran.sent)
+        return port.Uncertain(message=problem, sent=ran.sent)
     with suppress(ValueError):
         parse_sbatch(ran.stdout)
         problem = f"sbatch named a job, yet failed: {message}"
-        return Uncertain(message=problem, sent=ran.sent)
+        return port.Uncertain(message=problem, sent=ran.sent)
     match detect_refusal(ran.stderr):
         case Refusal.PASSING:
             fewer = is_count_limit(ran.stderr)
-            return Busy(message=message, sent=ran.sent, fewer=fewer)
+            return port.Busy(message=message, sent=ran.sent, fewer=fewer)
         case Refusal.UNREACHABLE:
-            return Busy(message=message, sent=ran.sent, unreachable=True)
+            return port.Busy(message=message, sent=ran.sent, unreachable=True)
         case Refusal.UNKNOWN:
-            return Unexplained(message=message, sent=ran.sent)
+            return port.Unexplained(message=message, sent=ran.sent)
         case Refusal.DOUBT:
-            return Uncertain(message=message, sent=ran.sent)
+            return port.Uncertain(message=message, sent=ran.sent)
         case Refusal.LASTING:
             asked = submission.tasks[0].resources.options
-            return Rejected(message=parse_refusal(message, asked).line, sent=ran.sent)
+            return port.Rejected(
+                message=parse_refusal(message, asked).line, sent=ran.sent
+            )

@@ -10,27 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
+from autoexp_tui.engine.executor_port import TaskPhase
 from autoexp_tui.model.states import Cause
 from autoexp_tui.text.sanitize import clean
 
 TIME_FORMAT: Final = {"SLURM_TIME_FORMAT": "%s"}
 """Environment under which the parsers here can read times."""
-
-
-class Standing(StrEnum):
-    """What a raw state means for us."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    SUSPENDED = "suspended"
-    """It has begun, and its processes are stopped."""
-    ENDED = "ended"
-    UNKNOWN = "unknown"
-    """Text we do not know: still alive."""
 
 
 _QUEUED: Final = (
@@ -52,11 +40,11 @@ _ENDED: Final[Mapping[str, Cause | None]] = {
     "LAUNCH_FAILED": Cause.SUBMIT_ERROR,
     "RECONFIG_FAIL": Cause.NODE_FAIL,
 }
-_STANDINGS: Final[Mapping[str, Standing]] = {
-    **dict.fromkeys(_QUEUED.split(), Standing.QUEUED),
-    **dict.fromkeys(_RUNNING.split(), Standing.RUNNING),
-    **dict.fromkeys(_SUSPENDED.split(), Standing.SUSPENDED),
-    **dict.fromkeys(_ENDED, Standing.ENDED),
+_STANDINGS: Final[Mapping[str, TaskPhase]] = {
+    **dict.fromkeys(_QUEUED.split(), TaskPhase.QUEUED),
+    **dict.fromkeys(_RUNNING.split(), TaskPhase.RUNNING),
+    **dict.fromkeys(_SUSPENDED.split(), TaskPhase.SUSPENDED),
+    **dict.fromkeys(_ENDED, TaskPhase.ENDED),
 }
 RETURNING: Final = frozenset({"PREEMPTED", "NODE_FAIL", "REQUEUED", "BOOT_FAIL"})
 """States after which Slurm may queue the same job again by itself."""
@@ -71,8 +59,9 @@ class RawState:
     """The uid of who cancelled it, which only sacct tells."""
 
     @property
-    def standing(self) -> Standing:
-        return _STANDINGS.get(self.word, Standing.UNKNOWN)
+    def standing(self) -> TaskPhase:
+        """What it means for us; text that we do not know: still alive."""
+        return _STANDINGS.get(self.word, TaskPhase.UNKNOWN)
 
     @property
     def cause(self) -> Cause | None:
@@ -115,7 +104,7 @@ class QueueRow:
 
     @property
     def started_at(self) -> float | None:
-        waits = self.state.standing is Standing.QUEUED
+        waits = self.state.standing is TaskPhase.QUEUED
         return None if waits else self.starts_at
 
 
@@ -149,7 +138,7 @@ def _parse_queue_row(line: str) -> QueueRow:
         nodes=clean(parts[4], limit=200),
         partition=clean(parts[5], limit=200),
         starts_at=_parse_time(parts[6]),
-        ended_at=_parse_time(parts[7]) if state.standing is Standing.ENDED else None,
+        ended_at=_parse_time(parts[7]) if state.standing is TaskPhase.ENDED else None,
         name=parts[9],
     )
 

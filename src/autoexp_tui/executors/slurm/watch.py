@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, TypeVar
 
+from autoexp_tui.engine.executor_port import TaskPhase
 from autoexp_tui.executors.slurm.commands import Commands
 from autoexp_tui.executors.slurm.text import (
     AccountRow,
     ClusterFacts,
     QueueRow,
-    Standing,
     build_sacct,
     build_squeue,
     has_token,
@@ -181,5 +181,5 @@ class QueueWatch:
 
 
 def _filter_ended(rows: Mapping[str, Row]) -> Mapping[str, Row]:
-    ended = Standing.ENDED
+    ended = TaskPhase.ENDED
     return {name: row for name, row in rows.items() if row.state.standing is ended}
