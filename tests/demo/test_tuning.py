@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.research.fixtures import LIVE, NOW, make_view
 
-from autoexp_tui.demo.tuning import rules
+from autoexp_tui.demo.tuning import agent as rules
 from autoexp_tui.demo.tuning.agent import OUTPUT, answer, read_state, repair
 from autoexp_tui.model.states import why
 from autoexp_tui.research.context import render_context

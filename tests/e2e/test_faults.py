@@ -44,10 +44,10 @@ def stat(path, *args, **fields):
 
 os.stat = stat
 from autoexp_tui.probes import pools
-from autoexp_tui.engine import looks
+from autoexp_tui.engine import poller
 
 pools.mount_points = lambda table: frozenset({"/", hung})
-looks.SILENT_SECONDS = 1.0
+poller.SILENT_SECONDS = 1.0
 from autoexp_tui.cli.run import entry
 
 sys.exit(entry())

@@ -412,7 +412,7 @@ class Broken:
     """A source of facts that cannot be asked."""
 
     def __init__(self, inner: Any) -> None:
-        self.observe, self.ask, self.works = inner.observe, inner.observe_all, False
+        self.ask, self.works = inner.observe_all, False
 
     def observe_all(self, keys: Sequence[Any]) -> Any:
         for fact in self.ask(keys):

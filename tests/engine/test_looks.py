@@ -14,18 +14,18 @@ from autoexp_tui.conditions.kinds import CommandPasses, FileExists
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine import poller
 from autoexp_tui.engine.dispatcher import MOST_SENDING
-from autoexp_tui.engine.looks import (
+from autoexp_tui.engine.observations import CallFailed, Observation
+from autoexp_tui.engine.poller import (
     MOST_BATCHES,
+    MOST_COMMANDS,
     SILENT_SECONDS,
     UNDER_WAY,
     Looks,
     Schedule,
 )
-from autoexp_tui.engine.observations import CallFailed, Observation
-from autoexp_tui.engine.poller import MOST_COMMANDS
 from autoexp_tui.engine.ports import LogChunk, LogCursor, Pool
 from autoexp_tui.events import events
-from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, Silence
+from autoexp_tui.model.facts import CommandResult, Fact, OutsideKey, Silence
 from autoexp_tui.probes.pools import ThreadPool
 from tests.engine.bench import Bench
 from tests.engine.parts import says, writes
@@ -295,12 +295,13 @@ def test_a_slow_command_rests_longer_than_it_takes(
 ) -> None:
     began: list[float] = []
 
-    def observe(files: Files, key: CommandKey) -> Fact:
-        began.append(files.clock.monotonic())
-        bench.clock.advance(20.0)
-        return Fact(CommandResult(1), began[-1])
+    def observe_all(files: Files, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        for _ in keys:
+            began.append(files.clock.monotonic())
+            bench.clock.advance(20.0)
+            yield Fact(CommandResult(1), began[-1])
 
-    monkeypatch.setattr(Files, "observe", observe)
+    monkeypatch.setattr(Files, "observe_all", observe_all)
     bench = Bench(plan(job("a", start_conditions=(CommandPasses(command=("c",)),))))
     bench.run(300)
     assert min(b - a for a, b in pairwise(began)) >= 20.0 + 60.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.evaluation import lock_view
-from autoexp_tui.evaluation.lock_view import LOCK, ShownLease
+from autoexp_tui.evaluation import disk_trees
+from autoexp_tui.evaluation.disk_trees import LOCK, ShownLease
 from autoexp_tui.model.errors import EnvironmentFailed
 
 
@@ -51,5 +51,5 @@ def test_a_disk_that_is_full_is_no_loss_of_the_lease(
     def fill(*_: object) -> None:
         raise EnvironmentFailed("no space is left")
 
-    monkeypatch.setattr(lock_view, "write_atomic", fill)
+    monkeypatch.setattr(disk_trees, "write_atomic", fill)
     assert ShownLease(Lease(), tmp_path).heartbeat()

@@ -33,8 +33,12 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
+def observe(facts: OutsideFacts, key: f.OutsideKey) -> f.Fact:
+    return next(facts.observe_all([key]))
+
+
 def value(facts: OutsideFacts, key: f.OutsideKey) -> Any:
-    fact = facts.observe(key)
+    fact = observe(facts, key)
     assert fact.error == ""
     return fact.value
 
@@ -59,7 +63,7 @@ def test_a_file_has_a_size_and_an_age_as_of_the_beginning_of_the_look(
 
     monkeypatch.setattr(os, "stat", late)
     facts = OutsideFacts(clock)
-    assert facts.observe(f.StatKey(str(path))) == f.Fact(stat, 1000.0)
+    assert observe(facts, f.StatKey(str(path))) == f.Fact(stat, 1000.0)
     assert clock.monotonic() >= 1030.0
     for absent in (tmp_path / "none", path / "below"):
         assert value(facts, f.StatKey(str(absent))) == f.FileStat(exists=False)
@@ -74,12 +78,12 @@ def test_what_cannot_be_looked_at_is_unknown_and_not_absent(
         (f.StatKey, "Too many levels of symbolic links"),
         (f.TextKey, "it is a symbolic link"),
     ):
-        assert facts.observe(kind(str(loop))).error == f"{loop}: {why}"
+        assert observe(facts, kind(str(loop))).error == f"{loop}: {why}"
         for path in (str(loop), "/" + "x" * 300, "nul\0"):
-            fact = facts.observe(kind(path))
+            fact = observe(facts, kind(path))
             assert fact.value is None
             assert fact.error != ""
-    fact = facts.observe(f.GlobKey(f"{loop}/*"))
+    fact = observe(facts, f.GlobKey(f"{loop}/*"))
     assert fact.value is None
     assert "symbolic links" in fact.error
     (tmp_path / "good").mkdir()
@@ -125,7 +129,7 @@ def test_a_small_file_gives_its_text_or_whether_a_pattern_is_in_it(
         found = value(facts, f.TextKey(str(path), pattern))
         assert (found.text, found.holds) == ("", wanted), pattern
     path.write_bytes(b"x" * (MOST_TEXT + 1))
-    assert "larger than" in facts.observe(key).error
+    assert "larger than" in observe(facts, key).error
 
 
 def log_key(path: Path | str, pattern: str = "FATAL", **more: Any) -> f.LogKey:
@@ -209,12 +213,12 @@ def test_each_log_of_a_glob_counts_and_an_unreadable_one_may_be_unknown(
         found = value(facts, every)
         assert (found.files, found.matched) == (2, matched)
     (tmp_path / "c.log").mkdir()
-    assert facts.observe(some).error == ""
-    assert "not a regular file" in facts.observe(every).error
+    assert observe(facts, some).error == ""
+    assert "not a regular file" in observe(facts, every).error
     for name in "ab":
         (tmp_path / f"{name}.log").write_text("")
-    assert "not a regular file" in facts.observe(some).error
-    assert facts.observe(log_key(tmp_path / "a.log", "(")).error != ""
+    assert "not a regular file" in observe(facts, some).error
+    assert observe(facts, log_key(tmp_path / "a.log", "(")).error != ""
 
 
 def command(facts: OutsideFacts, *words: str, timeout: float = 20.0) -> f.CommandResult:
@@ -298,7 +302,7 @@ class World:
 
     def __init__(self, path: Path) -> None:
         self._facts = OutsideFacts(ManualClock())
-        stat = self._facts.observe(f.StatKey(str(path))).value
+        stat = observe(self._facts, f.StatKey(str(path))).value
         assert isinstance(stat, f.FileStat)
         assert stat.file is not None
         aside = {str(path): SetAside(file=stat.file, attempt=1)}
@@ -307,7 +311,7 @@ class World:
     def get(self, key: f.FactKey) -> f.Fact | None:
         if isinstance(key, f.JobKey):
             return f.Fact(self._writer, 0.0)
-        return self._facts.observe(key)  # type: ignore[arg-type]
+        return observe(self._facts, key)  # type: ignore[arg-type]
 
     def say(self, spec: Condition) -> str:
         return evaluate(spec, self, NOW, EvalContext(job="b")).why.code
@@ -336,7 +340,7 @@ def test_of_a_log_only_what_came_after_is_searched(tmp_path: Path) -> None:
     def found(*skip: int) -> int:
         skips = tuple((path.stat().st_ino, size) for size in skip)
         spec = LogPattern(log_path=str(path), pattern="ready", skip=skips)
-        value = facts.observe(spec.key).value
+        value = observe(facts, spec.key).value
         assert isinstance(value, f.LogFound)
         return value.matched
 

@@ -412,7 +412,7 @@ class Campaign:
         if lost := wanted - set(self.state.jobs):
             raise Violation(f"jobs are lost: {sorted(lost)}")
         sim_ends.check_words(self.state, self.world)
-        sim_ends.check_ledger(self.world)
+        sim_ends.check_ledger(self.session, self.world)
         sim_ends.check_growth(self.person.grown, self.session)
         self.hop(ORPHAN_SECONDS)
         self.checks.look_outside()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from autoexp_tui.effects.effects import RunNotifyCommand
 from autoexp_tui.events import events
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState
@@ -27,12 +28,18 @@ def check_words(state: SessionState, world: House) -> None:
             raise Violation(f"{name} is completed and left no word of it")
 
 
-def check_ledger(world: House) -> None:
-    """What must be done once, in doubt rather not, was not done twice; raises Violation
-    where it was."""
+def check_ledger(session: MemorySession, world: House) -> None:
+    """What must be done once, in doubt rather not, was not done more often than it was
+    ordered (a message may come again); raises Violation where it was."""
     lines = Counter(world.errands.written.get(LEDGER, "").splitlines())
     lines += Counter(" ".join(command) for command in world.errands.ran)
-    if twice := [line for line, number in lines.items() if number > 1]:
+    told = Counter(
+        " ".join((*effect.command, effect.message))
+        for record in session.records
+        if isinstance(record.event, events.EffectOrdered)
+        and isinstance(effect := record.event.effect, RunNotifyCommand)
+    )
+    if twice := [line for line, times in lines.items() if times > (told[line] or 1)]:
         raise Violation(f"done twice: {twice}")
 
 

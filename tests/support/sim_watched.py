@@ -87,18 +87,18 @@ class ShakyFacts:
         self._danger = danger
         self._clock = clock
 
-    def observe(self, key: OutsideKey) -> Fact:
+    def _observe(self, key: OutsideKey) -> Fact:
         if isinstance(key, CommandKey):
             failed = self._fails("command failed", COMMAND_RATE)
             return Fact(CommandResult(int(failed)), self._clock.monotonic())
         if self._fails("look failed", LOOK_RATE):
             why = "the file server does not answer"
             return Fact(None, self._clock.monotonic(), error=why)
-        return self._inner.observe(key)
+        return next(self._inner.observe_all([key]))
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """One by one: whatever is shared is the inner one's affair."""
-        return map(self.observe, keys)
+        return map(self._observe, keys)
 
     def _fails(self, name: str, rate: float) -> bool:
         fails = not self._danger.over and self._rng.random() < rate

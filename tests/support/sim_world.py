@@ -108,11 +108,8 @@ class Files:
         """A file's bytes through its link, None when there is none."""
         return self.data.get(self.links.get(path, path))
 
-    def observe(self, key: OutsideKey) -> Fact:
-        return Fact(self._see(key), self.clock.monotonic())
-
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
-        return map(self.observe, keys)
+        return (Fact(self._see(key), self.clock.monotonic()) for key in keys)
 
     def _see(
         self, key: OutsideKey

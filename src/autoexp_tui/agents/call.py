@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
 from autoexp_tui.storage.trust import read_checked
@@ -29,6 +29,8 @@ TRANSCRIPT: Final = "transcript.log"
 ANSWER: Final = "answer.json"
 FILES: Final = "files"
 STALE: Final = "stale"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,20 +129,16 @@ def write_request(directory: Path, request: Request) -> None:
 def load_request(directory: Path) -> Request:
     """Raises EnvironmentFailed; JournalDamaged, which is one, where it does not
     read."""
-    path = directory / REQUEST
-    with explaining(path, "read what is asked"):
-        data = read_checked(path, "own")
-    return decode(Request, data, str(path))
+    return _load(Request, directory / REQUEST)
 
 
 def load_answer(directory: Path) -> Answer | None:
     """None: there is none yet; raises as `load_request`."""
     path = directory / ANSWER
-    try:
-        with explaining(path, "read the answer"):
-            data = read_checked(path, "own")
-    except EnvironmentFailed as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return None
-        raise
-    return decode(Answer, data, str(path))
+    return _load(Answer, path) if os.path.lexists(path) else None
+
+
+def _load(model: type[T], path: Path) -> T:
+    with explaining(path, "read a call"):
+        data = read_checked(path, "own")
+    return decode(model, data, str(path))

@@ -259,7 +259,7 @@ class _Owned:
         lease: Lease = self.lease
         beat = HEARTBEAT_SECONDS
         if plan.tree:
-            from autoexp_tui.evaluation.lock_view import ShownLease
+            from autoexp_tui.evaluation.disk_trees import ShownLease
             from autoexp_tui.tree.options import read_options
 
             beat = read_options(plan.tree).heartbeat_seconds
@@ -416,7 +416,7 @@ _POOLS: dict[PoolKey, int] = {
 }
 """The most threads of each pool; they start when they are needed. Of files and logs
 each file system has one at a time, and a few more when it hangs (see
-`engine.looks`); of submissions a few (`engine.dispatcher`); of commands a few
+`engine.poller`); of submissions a few (`engine.dispatcher`); of commands a few
 run at a time, the rest is for those that hang."""
 
 

@@ -13,7 +13,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect, TaskId
 from autoexp_tui.model.errors import AutoexpError, format_os_reason
 from autoexp_tui.model.event import list_names
-from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, Moment, OutsideKey
+from autoexp_tui.model.facts import CommandResult, Moment
 from autoexp_tui.model.outputs import Checkpoint, DoneWork
 from autoexp_tui.model.resubmission import work_of
 from autoexp_tui.model.rules import JoinMode
@@ -235,11 +235,6 @@ class Errands(Protocol):
         OSError: it cannot be written, or lies elsewhere than `below`."""
 
 
-class Looks(Protocol):
-    def observe(self, key: OutsideKey) -> Fact:
-        """Look once, and block; what went wrong is in the fact."""
-
-
 class DoneNotes(Protocol):
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Keep that the job's work is done; nothing, where the directory has another
@@ -251,8 +246,6 @@ class Outside(Protocol):
 
     @property
     def errands(self) -> Errands: ...
-    @property
-    def facts(self) -> Looks: ...
     @property
     def preparation(self) -> DoneNotes: ...
     @property
@@ -276,6 +269,8 @@ class Settlement(Protocol):
 class Answer:
     ok: bool = True
     detail: str = ""
+    value: object = None
+    """What came back besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,13 +292,6 @@ class OutsideEffect(Effect):
     ) -> None:
         """Take the answer: the effect is over, as it says."""
         settlement.end("ok" if answer.ok else "failed", answer.detail)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterAnswer(Answer):
-    """What came back besides whether it went well."""
-
-    value: object = None
 
 
 AGAIN_SECONDS: Final = 10.0
@@ -347,8 +335,8 @@ class AdapterEffect(OutsideEffect, pool="errand"):
             try:
                 value = call()
             except AutoexpError as error:
-                return AdapterAnswer(ok=False, detail=error.line)
-            return AdapterAnswer(value=value, detail=self.describe_value(value))
+                return Answer(ok=False, detail=error.line)
+            return Answer(value=value, detail=self.describe_value(value))
 
         return answer
 
@@ -373,7 +361,7 @@ class AdapterEffect(OutsideEffect, pool="errand"):
         if not answer.ok:
             self.take_failure(context, answer.detail)
         else:
-            self.take(context, getattr(answer, "value", None))
+            self.take(context, answer.value)
 
     def take(self, context: DecisionContext, value: object) -> None:
         """What follows."""
@@ -418,11 +406,9 @@ class RunNotifyCommand(OutsideEffect, kind="notify", recovery="once", pool="comm
         return f"{' '.join(self.command)}: {self.message}"
 
     def call(self, outside: Outside) -> Answer:
-        key = CommandKey((*self.command, self.message), NOTIFY_TIMEOUT)
-        fact = outside.facts.observe(key)
-        result = fact.value if isinstance(fact.value, CommandResult) else None
-        ok = not fact.error and result is not None and result.exit_code == 0
-        return Answer(ok=ok, detail=fact.error or (result.detail if result else ""))
+        words = (*self.command, self.message)
+        result = outside.errands.run(words, NOTIFY_TIMEOUT, {}, "")
+        return Answer(ok=result.exit_code == 0, detail=result.detail)
 
 
 class _Errand(OutsideEffect, recovery="once", pool="errand"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Any, assert_never, cast
 
 from autoexp_tui.actions import checkpoints
 from autoexp_tui.actions.orders import clear_warning, end_job, end_look, raise_warning
@@ -37,7 +37,6 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.event import list_names, pick
 from autoexp_tui.model.facts import CommandResult
-from autoexp_tui.model.outputs import FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import PendingEffect, SessionState
 from autoexp_tui.model.states import JobState, Outcome, Why, why
@@ -155,7 +154,7 @@ class ObservationHandlers:
     ) -> None:
         one = EffectAnswer(self.dispatcher, context, pending)
         problem = answer.text if isinstance(answer, seen.Problem) else ""
-        outcome = "failed" if problem else "ok"
+        outcome, found = ("failed", None) if problem else ("ok", cast(Any, answer))
         match pending.effect:
             case effects.CancelTasks() as cancel:
                 assert isinstance(answer, CancelAnswer), f"{cancel.kind}: {answer!r}"
@@ -170,14 +169,12 @@ class ObservationHandlers:
                 effect.settle(context, one, answer)
             case effects.ComposeJob() as compose:
                 context.draft.command_id = _find_command(context.state, pending)
-                spec = answer if isinstance(answer, JobSpec) else None
-                one.use_spec(compose, spec, problem)
+                one.use_spec(compose, found, problem)
                 context.draft.command_id = ""
             case effects.CaptureEvidence() as capture:
                 failed = Kept(directory="", summary=f"nothing could be kept: {problem}")
-                one.end_look(capture, answer if isinstance(answer, Kept) else failed)
+                one.end_look(capture, found or failed)
             case effects.LookForCheckpoint() as look:
-                found = answer if isinstance(answer, FoundCheckpoint) else None
                 newest = found.newest.path if found else "none"
                 one.end(outcome, problem or newest)
                 checkpoints.handle_look(context, look, found, problem)
@@ -190,13 +187,11 @@ class ObservationHandlers:
                 context.add_jobs(add.policy, add.asked_by, add.jobs)
                 one.end(outcome, problem)
             case effects.PlanJobs() | effects.AddJob() as effect:
-                made = answer if isinstance(answer, StoredPlan) else None
-                one.join_plan(effect, made, problem)
+                one.join_plan(effect, found, problem)
             case effects.JoinJobs() as join:
                 context.draft.command_id = _find_command(context.state, pending)
-                made = answer if isinstance(answer, StoredPlan) else None
                 checks = self.dispatcher.joining
-                join_jobs(context, one, checks, join, made, problem)
+                join_jobs(context, one, checks, join, found, problem)
                 context.draft.command_id = ""
 
     def settle_cancels(self, context: DecisionContext) -> None:

@@ -13,7 +13,6 @@ from autoexp_tui.effects.effects import (
     DoneNotes,
     Errands,
     LookForCheckpoint,
-    Looks,
     MoveCheckpoint,
     PoolName,
 )
@@ -167,7 +166,7 @@ class Pool(Protocol):
         """Accept nothing more; running calls are abandoned."""
 
 
-class FactSource(Looks, Protocol):
+class FactSource(Protocol):
     """Looks outside for facts; blocks."""
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:

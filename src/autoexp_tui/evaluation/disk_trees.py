@@ -1,10 +1,15 @@
-"""The disk and git, as a search uses them: the adapter behind `tree.ports.Trees`."""
+"""The disk and git, as a search uses them: the adapter behind `tree.ports.Trees`; and
+`run.lock.json` there, which tells people and programs who owns it."""
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -32,6 +37,7 @@ from autoexp_tui.model.errors import (
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.tree.context_pack import (
@@ -86,7 +92,7 @@ from autoexp_tui.worktrees.tree_repository import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.engine.ports import Planner
+    from autoexp_tui.engine.ports import Lease, Planner
     from autoexp_tui.model.specs import JobSpec, Plan
 
 DEMO: Final = "demo"
@@ -484,3 +490,43 @@ def _read_ideas(place: Path, problems: list[str]) -> Iterator[tuple[Path, IdeaTe
             problems.append(f"{path.name}: {sentence(refused.why, 0.0, keys=False)}")
         except OSError as error:
             problems.append(f"{path.name}: {error.strerror or error}")
+
+
+LOCK: Final = "run.lock.json"
+
+
+@dataclass
+class ShownLease:
+    """Implements `engine.ports.Lease`: a lease that shows each heartbeat."""
+
+    lease: Lease
+    directory: Path
+    """The search's; before it is made nothing is shown."""
+    epoch: int = field(init=False)
+    since: float = field(default_factory=time.time)
+
+    def __post_init__(self) -> None:
+        self.epoch = self.lease.epoch
+
+    def heartbeat(self) -> bool:
+        """See `engine.ports`. That it cannot be shown says nothing of the lease; the
+        journal meets the same disk, and tells of it."""
+        is_ours = self.lease.heartbeat()
+        if is_ours and self.directory.is_dir():
+            shown = {
+                "pid": os.getpid(),
+                "hostname": socket.gethostname(),
+                "created_at": self.since,
+                "last_heartbeat_at": time.time(),
+                "epoch": self.epoch,
+            }
+            with suppress(EnvironmentFailed):
+                write_atomic(self.directory / LOCK, encode(shown))
+        return is_ours
+
+    def release(self) -> None:
+        """Its file goes with a clean end; a successor's stays."""
+        if self.lease.heartbeat():
+            with suppress(OSError):
+                (self.directory / LOCK).unlink(missing_ok=True)
+        self.lease.release()

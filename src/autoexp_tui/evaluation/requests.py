@@ -4,6 +4,7 @@ below the search's directory, which no candidate can write."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -153,9 +154,4 @@ def load_record(model: type[T], path: Path) -> T:
 
 def find_record(model: type[T], path: Path) -> T | None:
     """None: there is none; raises EnvironmentFailed where it does not read."""
-    try:
-        return load_record(model, path)
-    except EnvironmentFailed as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return None
-        raise
+    return load_record(model, path) if os.path.lexists(path) else None

@@ -56,9 +56,6 @@ class OutsideFacts:
         self._clock = clock
         self._watches: dict[LogKey, dict[str, LogWatch]] = {}
 
-    def observe(self, key: OutsideKey) -> Fact:
-        return next(self.observe_all([key]))
-
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys`, one after another; shared paths are listed once."""
         began = self._clock.monotonic()  # of all: what they share was looked at first

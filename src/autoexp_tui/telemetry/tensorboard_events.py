@@ -4,8 +4,7 @@ A file is a sequence of TFRecords (`tensorflow/core/lib/io/record_writer.h`): le
 (u64, little-endian), masked CRC-32C of the length, that many bytes, their CRC. Each
 holds a protobuf `Event` (`tensorflow/core/util/event.proto`): step = 2, summary = 5;
 `Summary` has values = 1, each with tag = 1 and simple_value = 2 or tensor = 8. The CRCs
-tell where a file is damaged; that of bytes which are too many for scalars is not looked
-at."""
+are not looked at: a length that no record has tells that a file is damaged, or none."""
 
 from __future__ import annotations
 
@@ -17,9 +16,8 @@ _HEAD: Final = 12
 """Bytes before the content of a record; four stand behind it."""
 _MOST_BYTES: Final = 1 << 20
 """Of a record that is read: images and the like are passed over."""
-_MOST_CHECKED: Final = 1 << 14
-"""Of a record whose CRC is looked at."""
-_POLYNOMIAL: Final = 0x82F63B78
+_LONGEST: Final = 1 << 32
+"""Bytes of a record: what says that it has more is none."""
 _FORMATS: Final = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
 """By the number of a tensor's type."""
 _LISTS: Final = {5: "<f", 6: "<d"}
@@ -53,12 +51,8 @@ class RecordSplitter:
             self._skipped, at = self._skipped - passed, at + passed
             if len(data) - at < _HEAD:
                 break
-            size, crc = struct.unpack_from("<QI", data, at)
-            self.is_torn = crc != _compute_crc(data[at : at + 8])
-            end = at + _HEAD + size + 4
-            if not self.is_torn and size <= _MOST_CHECKED and end <= len(data):
-                (crc,) = struct.unpack_from("<I", data, end - 4)
-                self.is_torn = crc != _compute_crc(data[at + _HEAD : end - 4])
+            (size,) = struct.unpack_from("<Q", data, at)
+            end, self.is_torn = at + _HEAD + size + 4, size > _LONGEST
             if not self.is_torn and size > _MOST_BYTES:
                 self._skipped = size + _HEAD + 4
             elif self.is_torn or end > len(data):
@@ -67,24 +61,6 @@ class RecordSplitter:
                 yield begin + at, data[at + _HEAD : end - 4]
                 at = end
         self._rest = data[at:]
-
-
-def _make_entry(crc: int) -> int:
-    for _ in range(8):
-        crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
-    return crc
-
-
-_TABLE: Final = [_make_entry(byte) for byte in range(256)]
-
-
-def _compute_crc(data: bytes) -> int:
-    """The masked CRC-32C."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def parse_event(content: bytes) -> Mapping[str, object] | None:
