@@ -197,7 +197,11 @@ def test_no_slurm_job_approves_and_a_person_in_salloc_does(
 GROWING = """
 project: {name: "n{n}_{stage}", base_output_dir: out}
 n: 0
-backend: {class_name: Command, command: [sh, -c, 'echo "$0" >> "$1"', "${n}", %s]}
+backend:
+  class_name: Command
+  command:
+    [sh, -c, 'until [ -e "$1/go" ]; do sleep 0.2; done; echo "$0" >> "$1/ledger"',
+     "${n}", %s]
 slurm: {client: {class_name: SlurmClient, poll_seconds: 2}, log_dir: out/logs}
 sweep:
   groups:
@@ -215,7 +219,7 @@ def test_more_joins_a_session_whose_engine_runs_and_each_job_runs_once(
     ours: Ours, tmp_path: Path
 ) -> None:
     (tmp_path / "config").mkdir()
-    (tmp_path / "config/exp.yaml").write_text(GROWING % (tmp_path / "ledger"))
+    (tmp_path / "config/exp.yaml").write_text(GROWING % tmp_path)
     begun = ours("submit", "--detach", "--json")
     assert begun.returncode == 0, begun.stderr
     session = json.loads(begun.stdout)["session"]
@@ -223,6 +227,7 @@ def test_more_joins_a_session_whose_engine_runs_and_each_job_runs_once(
     assert grown.returncode == 0, grown.stderr
     told = json.loads(grown.stdout)
     assert (len(told["added"]), len(told["same"])) == (4, 4)
+    (tmp_path / "go").touch()
     done = ours("monitor", "--session", session, "--json")
     states = [job["state"] for job in result_of(done.stdout).values()]
     assert states == ["COMPLETED"] * 8, done.stderr

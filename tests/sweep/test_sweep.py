@@ -193,3 +193,14 @@ def test_a_name_may_not_lead_elsewhere(name: str, fault: str) -> None:
     assert fault in find_fault_of_name(name)
     for fine in ("lr1e-4_stable", "a/b", "ünï", "a b", "..a", "[x]"):
         assert find_fault_of_name(fine) == ""
+
+
+LONG = "9" * 4000
+
+
+@pytest.mark.parametrize("sweep", [
+    {"groups": [], "type": LONG}, {"params": {"a": [1]}, "filter": f"a{LONG} == 1"},
+    {"params": {"a": [1]}, "filter": f"'{LONG}'"},
+])  # fmt: skip
+def test_a_long_text_is_cut_where_it_is_refused(sweep: Sweep) -> None:
+    assert len(refusal(sweep)) < 500

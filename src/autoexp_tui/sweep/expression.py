@@ -390,4 +390,4 @@ def explain_unknown_name(name: str, known: Iterable[str]) -> str:
         return f"`{name}` is no name; write `{_WORDS[name]}`"
     if name in FUNCTIONS:
         return f"`{name}` is a function: write `{name}(...)`"
-    return f"`{name}` is not known; {did_you_mean(name, known, 'names')}"
+    return f"`{name:.80}` is not known; {did_you_mean(name, known, 'names')}"

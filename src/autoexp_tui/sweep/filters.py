@@ -81,7 +81,7 @@ class PointFilter:
         found = self._expression.evaluate(names)
         if isinstance(found, bool):
             return found
-        raise ExpressionError(f"gives {found!r}, and a filter says True or False")
+        raise ExpressionError(f"gives {found!r:.80}, and a filter says True or False")
 
     def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """What each name of the filter stands for in a point; None: it has none."""

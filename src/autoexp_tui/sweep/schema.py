@@ -291,7 +291,7 @@ class _Reader:
         kind = found.get("type", _TYPES[key][0])
         if kind not in _TYPES[key]:
             hint = did_you_mean(str(kind), _TYPES[key], "types")
-            self.note(f"{where}.type", f"{kind!r} does not go with {key}", hint)
+            self.note(f"{where}.type", f"{kind!r:.80} does not go with {key}", hint)
         inner, raw = f"{where}.{key}", found[key]
         if key == "params":
             values = self._read_values(raw, inner)

@@ -154,6 +154,11 @@ def list_json(table: ResultTable, rows: Sequence[int]) -> Mapping[str, Any]:
 
 
 def _list_row(table: ResultTable, row: int) -> Mapping[str, Any]:
+    results = [_list_cell(*one) for one in table.list_cells(row)]
+    return {**_list_row_heads(table, row), "results": results}
+
+
+def _list_row_heads(table: ResultTable, row: int) -> Mapping[str, Any]:
     source = table.sources[table.groups.rows[row].source]
     settings = dict(_list_settings(table, row))
     settings.pop(SESSION, None)
@@ -161,7 +166,6 @@ def _list_row(table: ResultTable, row: int) -> Mapping[str, Any]:
         "session": source.session,
         "parameters": settings,
         "jobs": [job.name for job in table.list_jobs(row)],
-        "results": [_list_cell(*one) for one in table.list_cells(row)],
     }
 
 
@@ -177,10 +181,28 @@ def _list_cell(cell: Cell, difference: float | None) -> Mapping[str, Any]:
     }
 
 
+_FIRST, _SECOND, _THIRD = (
+    json.dumps(_list_cell(Cell(-1.5, None, 1, 1, -2, {}), None))
+    .replace("-2", "-1.5")
+    .split("-1.5")
+)
+"""What stands about the value and the step of a single run."""
+
+
+def _write_cell(cell: Cell, difference: float | None) -> str:
+    mean, _, _, of, step, _ = cell
+    if of == 1 and difference is None and mean is not None:  # most are such
+        return f"{_FIRST}{mean!r}{_SECOND}{'null' if step is None else step}{_THIRD}"
+    return json.dumps(_list_cell(cell, difference))
+
+
 def write_json(table: ResultTable, rows: Sequence[int]) -> str:
     """As `list_json` has it, in one line; the rows one by one, for there are many."""
-    head = json.dumps({**list_json(table, ()), "rows": []})
-    lines = [json.dumps(_list_row(table, row), default=str) for row in rows]
+    head, lines = json.dumps({**list_json(table, ()), "rows": []}), []
+    for row in rows:
+        own = json.dumps({**_list_row_heads(table, row), "results": []}, default=str)
+        results = ", ".join([_write_cell(*one) for one in table.list_cells(row)])
+        lines.append(f"{own.removesuffix(']}')}{results}]}}")
     return head.removesuffix("]}") + ", ".join(lines) + "]}\n"
 
 

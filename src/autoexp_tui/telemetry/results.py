@@ -27,6 +27,7 @@ from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.spelling import format_metric, plural
 
 if TYPE_CHECKING:
+    from autoexp_tui.model.masking import MaskRules
     from autoexp_tui.model.outputs import DoneWork, NotedMetrics
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.specs import JobSpec, Plan
@@ -200,11 +201,9 @@ def group_runs(
         for place, job in enumerate(it.jobs)
         if job.spec.stage == stage
     ]
-    points = [
-        read_settings(spec.parameters, sources[source].plan.mask)
-        for source, _, spec in found
-    ]
-    keys = list(dict.fromkeys(chain.from_iterable(points)))
+    read = _SettingsReader([it.plan.mask for it in sources])
+    points = [read.list_pairs(source, spec) for source, _, spec in found]
+    keys = read.list_keys()
     first = found[0] if found else None
     rules = sources[first[0]].plan.rules_of(first[2]) if first else None
     declared = over if over is not None else rules.result.over if rules else None
@@ -215,14 +214,15 @@ def group_runs(
     wanted = tuple(by or declared or ())
     unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
-    groups, alike = list[RunGroup](), dict[object, list[int]]()
+    gone, alike = read.find_pairs(dropped), dict[object, list[int]]()
     for at, own in enumerate(points):
-        key = frozenset(pair for pair in own.items() if pair[0] not in dropped)
+        key: object = frozenset(own) - gone
         alike.setdefault((key, found[at][0]) if names else key, []).append(at)
+    groups, pairs = list[RunGroup](), read.pairs
     for those in alike.values():
         source, place, _ = found[those[0]]
-        settings = {SESSION: names[source]} if names else {}
-        settings |= {k: v for k, v in points[those[0]].items() if k not in dropped}
+        given = [pairs[one] for one in points[those[0]] if one not in gone]
+        settings = dict([(SESSION, names[source]), *given] if names else given)
         if len(those) == 1:  # most are such
             groups.append(RunGroup(settings, source, (place,)))
             continue
@@ -254,12 +254,12 @@ def group_runs(
 
 
 def _split_versions(
-    jobs: Sequence[int], points: Sequence[Settings]
+    jobs: Sequence[int], points: Sequence[Sequence[int]]
 ) -> Sequence[Sequence[int]]:
     """The jobs of a row, those apart that have all values of one before them."""
     seen, versions = Counter[object](), dict[int, list[int]]()
     for at in jobs:
-        seen[whole := frozenset(points[at].items())] += 1
+        seen[whole := frozenset(points[at])] += 1
         versions.setdefault(seen[whole], []).append(at)
     return [*versions.values()]
 
@@ -271,6 +271,47 @@ def _find_columns(
     names = tuple(sessions)
     own = (Axis(SESSION, "session", names, names),) if sessions else ()
     return (*own, *(one for one in axes if one.key != SESSION))
+
+
+class _SettingsReader:
+    """`read_settings` of many jobs: each value is spelled once, and has a number."""
+
+    def __init__(self, rules: Sequence[MaskRules]) -> None:
+        self._rules = rules
+        self._known: dict[object, int] = {}
+        self.pairs: dict[int, tuple[str, str]] = {}
+        """Keys and values, spelled; what is none of the sweep's has -1, and no pair."""
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def list_pairs(self, source: int, spec: JobSpec) -> list[int]:
+        known, pairs = self._known, []
+        for key, value in spec.parameters.items():
+            place: object = (source, key, value.__class__, value)
+            try:
+                pairs.append(known[place])
+            except KeyError:
+                pairs.append(self._read(place, source, key, value))
+            except TypeError:  # a list, a mapping
+                pairs.append(self._read((source, key, repr(value)), source, key, value))
+        return pairs
+
+    def _read(self, place: object, source: int, key: str, value: object) -> int:
+        if place not in self._known:
+            read = read_settings({key: value}, self._rules[source])
+            for pair in read.items():
+                number = self._numbers.setdefault(pair, len(self._numbers))
+                self.pairs[number] = pair
+                self._known[place] = number
+            self._known.setdefault(place, -1)
+        return self._known[place]
+
+    def list_keys(self) -> list[str]:
+        """Of all that was read, in its order."""
+        return list(dict.fromkeys(key for key, _ in self.pairs.values()))
+
+    def find_pairs(self, keys: Sequence[str]) -> set[int]:
+        """All that was read of these keys, and what is none of the sweep's."""
+        return {-1, *(at for at, (key, _) in self.pairs.items() if key in keys)}
 
 
 class Value(NamedTuple):
@@ -398,8 +439,13 @@ _NO_PROBLEMS: Final[Mapping[str, int]] = {}
 
 def compute_cell(values: Sequence[Value]) -> Cell:
     """Mean and deviation of what is finite; the rest by name and number."""
+    number, step, _ = values[0]
+    if len(values) == 1 and number is not None and number - number == 0.0:
+        return Cell(number, None, 1, 1, step, _NO_PROBLEMS)  # most are such
     finite = [
-        one for one in values if one.number is not None and math.isfinite(one.number)
+        one
+        for one in values
+        if one.number is not None and one.number - one.number == 0.0
     ]
     problems = _NO_PROBLEMS
     if len(finite) < len(values):
@@ -474,8 +520,20 @@ class ResultTable:
     def list_cells(self, row: int) -> list[tuple[Cell, float | None]]:
         """Each measure's cell, and its difference to the baseline's. None is kept: a
         file has all rows once."""
-        places = range(len(self.measures))
-        cells = [compute_cell(self.list_values(row, at)) for at in places]
+        group, result = self.groups.rows[row], self.groups.result
+        source = self.sources[group.source]
+        jobs = [(source.jobs[at], source.live[at]) for at in group.jobs]
+        if len(jobs) == 1:  # most are such
+            ((job, live),) = jobs
+            found = [read_value(job, live, one, result) for one in self.measures]
+            cells = [compute_cell((one,)) for one in found]
+        else:
+            cells = [
+                compute_cell([read_value(job, live, one, result) for job, live in jobs])
+                for one in self.measures
+            ]
+        if self.baseline is None:
+            return [(one, None) for one in cells]
         return [(one, self._compare(one, row, at)) for at, one in enumerate(cells)]
 
     def _compare(self, cell: Cell, row: int, measure: int) -> float | None:
