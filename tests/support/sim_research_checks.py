@@ -75,8 +75,8 @@ class ResearchChecks(Checks):
         super().__init__(session, truth, elapsed)
         self._fired: set[tuple[str, str]] = set()
         """What may lead to a call once alone."""
-        self._answered: set[Trigger] = set()
-        """What an answered call was for."""
+        self._answered: dict[int, Trigger] = {}
+        """What an answered call was for, each by itself: a person may ask twice."""
         self._is_news = True
         """Whether something happened since it was told that the list is low."""
         self._has_moved = True
@@ -237,7 +237,7 @@ class ResearchChecks(Checks):
             if event.run not in research.to_fix:
                 yield f"{event.run} does not wait for the fixer"
             return
-        if not {*research.triggers} - self._answered:
+        if all(id(one) in self._answered for one in research.triggers):
             yield f"nothing new led to it: {research.triggers}"
         last, lived = research.last_opened_lived, record.lived or 0.0
         least = research.options.min_interval_seconds
@@ -274,7 +274,7 @@ class ResearchChecks(Checks):
         if job is not None and not job.ended:
             yield f"{one.job} has not ended"
         if event.outcome is Outcome.OK:
-            self._answered |= {*one.triggers}
+            self._answered |= {id(trigger): trigger for trigger in one.triggers}
 
     # ----------------------------------------------------------------------- the list
     def _decide(self, event: told.DecisionApplied, research: Research) -> Iterator[str]:
