@@ -261,7 +261,9 @@ class Recompose:
     """Of plans that are to join."""
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        spec = next(spec for spec in plan.jobs if spec.name == job)
+        spec = next((spec for spec in plan.jobs if spec.name == job), None)
+        if spec is None:
+            raise UsageError("it has no config that overrides could change")
         return replace(spec, overrides=tuple(overrides))
 
     def plan_all(self, asked: Sequence[FurtherPlan]) -> Sequence[Plan | AutoexpError]:
